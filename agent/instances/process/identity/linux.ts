@@ -13,10 +13,13 @@ export function createLinuxIdentity(proc = "/proc"): IdentityReader {
       return isForbidden(error) ? hidden : "unknown";
     }
   };
+  const pids = () =>
+    readdirSync(proc)
+      .filter((name) => /^[0-9]+$/.test(name))
+      .map(Number);
   /** "unknown" if one of our own processes may be missing: a missing process would count as exited. */
-  const all = (): readonly LivingProcess[] | "unknown" => {
-    const names = readdirSync(proc).filter((name) => /^[0-9]+$/.test(name));
-    const found = names.map((name) => read(Number(name), "hidden"));
+  const readAll = (of: readonly number[]): readonly LivingProcess[] | "unknown" => {
+    const found = of.map((pid) => read(pid, "hidden"));
     return found.includes("unknown") ? "unknown" : found.filter((one) => typeof one === "object");
   };
   const startTimeNow = (pid: number) => {
@@ -36,17 +39,18 @@ export function createLinuxIdentity(proc = "/proc"): IdentityReader {
       return living;
     },
     members: async (id) => {
-      const found = all();
+      const found = readAll(pids());
       return found === "unknown"
         ? found
         : found.filter(({ group, session }) => group === id || session === id);
     },
     marked: async (mark) => {
-      const found = all();
-      if (found === "unknown") return found;
-      const environments = found.map(({ pid }) => environment(proc, pid));
-      if (environments.includes("unknown")) return "unknown";
-      return found.filter((_, at) => environments[at]?.includes(mark));
+      const all = pids();
+      const environments = all.map((pid) => environment(proc, pid));
+      if (environments.includes(undefined)) return "unknown";
+      // Each start of an engine asks, so the text is searched before it is split.
+      const isMarked = (text = "") => text.includes(mark) && text.split("\0").includes(mark);
+      return readAll(all.filter((_, at) => isMarked(environments[at])));
     },
     activity: async (pid) => activityOf(`${proc}/${pid}/task`),
   };
@@ -84,12 +88,12 @@ function parseStat(text: string, boot: string): LivingProcess | undefined {
   };
 }
 
-/** Empty if access is forbidden: a process of another user was not started by this agent. */
-function environment(proc: string, pid: number): readonly string[] | "unknown" {
+/** Undefined if it cannot be read, empty if access is forbidden: a process of another user was not started by this agent. */
+function environment(proc: string, pid: number): string | undefined {
   try {
-    return readFileSync(`${proc}/${pid}/environ`, "utf8").split("\0");
+    return readFileSync(`${proc}/${pid}/environ`, "utf8");
   } catch (error) {
-    return isGone(error) || isForbidden(error) ? [] : "unknown";
+    return isGone(error) || isForbidden(error) ? "" : undefined;
   }
 }
 
