@@ -70,8 +70,7 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     clustersFile: paths.clusters,
     adminSocket: paths.admin,
     endpointsSocket: paths.endpoints,
-    maxClientConnections: limits.maxClientConnections,
-    crowdedHeapBytes: limits.crowdedHeapBytes,
+    ...limits,
   });
   await putSecrets(files, paths, options);
   const secretFile = options.tls === undefined ? undefined : paths.secret;
