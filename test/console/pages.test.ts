@@ -1,26 +1,12 @@
 /**
- * Every page of the console: opens, has no problem, is accessible, fits the screen, and shows texts as texts.
- * CPU: a browser lays out fifteen pages at three widths, and axe checks each three times.
+ * Every page of the console opens without a problem. How they look: `pages.system.test.ts`.
+ * CPU: a browser loads fourteen pages over a whole farm.
  */
-import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
-import { INJECTED } from "../bed/console/awkward-texts.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
-import {
-  atAllWidths,
-  COLOR_RULES,
-  expectAccessible,
-  expectNoOverflow,
-  setTheme,
-  takePictures,
-  WIDTHS,
-} from "./looks.ts";
+import { expectAccessible, takePictures } from "./looks.ts";
+import { PAGES } from "./pages.ts";
 import { oneConsole, oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
-
-const PAGES = [
-  ...["/", "/services", "/models", "/hosts", "/density", "/topology", "/simulate", "/playground"],
-  ...["/gateway", "/usage", "/settings"],
-];
 
 describeUnless(whyNoConsole, "pages over a farm", () => {
   const on = oneConsole({ hosts: ["mac-1"] });
@@ -46,40 +32,6 @@ describeUnless(whyNoConsole, "pages over a farm", () => {
   });
 });
 
-describeUnless(whyNoConsole, "pages over twenty hosts", () => {
-  const on = oneSyntheticConsole({ hosts: 20, services: 32, nodes: 2 });
-  const details = () => {
-    const [, waiting] = on().farm.services;
-    return [
-      `/services/${waiting?.namespace}/${waiting?.name}`,
-      "/models/default/llama-3.1-70b",
-      `/hosts/${on().farm.hosts[3]}`,
-      "/nodes/gpu-001",
-    ];
-  };
-
-  it.each([...PAGES, "a service", "a model", "a host", "a node"])(
-    "%s is accessible and fits",
-    async (name) => {
-      await using reader = await on().signedIn();
-      const path = name.startsWith("/")
-        ? name
-        : details()[["a service", "a model", "a host", "a node"].indexOf(name)];
-      await reader.open(path ?? "/");
-      await atAllWidths(reader.page, async (width) => {
-        await expectNoOverflow(reader.page);
-        // Between the widest and the narrowest, the same elements are only placed otherwise.
-        if (width !== WIDTHS[1]) await expectAccessible(reader.page);
-      });
-      await setTheme(reader.page, "dark");
-      await expectAccessible(reader.page, COLOR_RULES);
-      await setTheme(reader.page, "light");
-      expect(await isInjected(reader.page)).toBe(false);
-      await takePictures(reader.page, name === "/" ? "overview" : name.replace(/^\/|^an? /, ""));
-    },
-  );
-});
-
 describeUnless(whyNoConsole, "the map of twenty hosts", () => {
   const on = oneSyntheticConsole({ hosts: 20, services: 20 });
 
@@ -97,7 +49,3 @@ describeUnless(whyNoConsole, "the map of twenty hosts", () => {
     expect(await machine.getAttribute("aria-pressed")).toBe("false");
   });
 });
-
-async function isInjected(page: Page): Promise<boolean> {
-  return page.evaluate(`window.${INJECTED} !== undefined || document.querySelector("img[src=x]") !== null`);
-}

@@ -19,7 +19,7 @@
  * `await using`; a test that causes one names it with `expectProblems`. `signedIn({ token: await on().token("ann", {
  * clusterRole: "view" }) })` is a person with fewer rights. `startSyntheticConsole` has no controller and no agent, but
  * hosts and services by the thousand (test/bed/console/synthetic-farm.ts). `npm run build` first: the server serves dist/console. To look at
- * the pages: `CONSOLE_PICTURES=/tmp/pictures npx vitest run test/console/pages.test.ts`.
+ * the pages: `CONSOLE_PICTURES=/tmp/pictures npx vitest run test/console/pages.system.test.ts`.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

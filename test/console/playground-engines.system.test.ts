@@ -1,6 +1,5 @@
 /**
  * What the playground shows of real engines: their hosts, images, vectors, ranks, code that runs, failures, freed slots.
- * CPU: a browser over a whole farm, with engines for texts, images, vectors and ranks.
  */
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-/** CPU: a release is built twice, for every platform, and unpacked. */
+/** A release is built twice, for every platform, and unpacked. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import {

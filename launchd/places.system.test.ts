@@ -1,6 +1,5 @@
 /**
  * Accounts, permissions and folders: what install gives away, what it reads without root, and what uninstall leaves to others.
- * CPU: each install copies and checks a whole release, and starts a real agent.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
