@@ -1,6 +1,4 @@
-/**
- * Accounts, permissions and folders: what install gives away, what it reads without root, and what uninstall leaves to others.
- */
+/** Accounts, permissions and folders: what install gives away, what it reads without root, and what uninstall leaves to others. */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import {

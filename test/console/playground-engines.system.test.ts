@@ -1,6 +1,4 @@
-/**
- * What the playground shows of real engines: their hosts, images, vectors, ranks, code that runs, failures, freed slots.
- */
+/** What the playground shows of real engines: their hosts, images, vectors, ranks, code that runs, failures, freed slots. */
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
