@@ -210,5 +210,7 @@ test("both ways to name the same Models, in any order, are the same desired stat
     digest({ modelRef: "m", speculativeDecoding }),
   );
   expect(digest({ modelRefs: [{ name: "m" }, a, b] })).toBe(digest({ modelRefs: [b, { name: "m" }, a] }));
+  const scaled = { modelRef: "m", loraAdapters: [{ modelRef: "a", scale: 1 }] };
+  expect(digest({ modelRef: "m", loraAdapters: [{ modelRef: "a" }] })).toBe(digest(scaled));
   expect(digest({ modelRefs: [{ name: "m" }, a] })).not.toBe(digest({ modelRef: "m" }));
 });

@@ -103,11 +103,13 @@ function checkedNames(
   return names.length === 0 ? undefined : names;
 }
 
-/** Equal for both ways to name the same Models, and for any order of modelRefs. */
+/** Equal for both ways to name the same Models, for any order of modelRefs, and with and without a default. */
 function namingOf(spec: Naming) {
   const { main, draft, projector, adapters } = modelNamesOf(spec);
   const { modelRefs, speculativeDecoding } = spec;
-  if (modelRefs === undefined && speculativeDecoding?.draftModel === undefined) return {};
+  const loraAdapters = spec.loraAdapters?.map(({ modelRef, scale = 1 }) => ({ modelRef, scale }));
+  if (modelRefs === undefined && speculativeDecoding?.draftModel === undefined)
+    return loraAdapters && { loraAdapters };
   const named = adapters.filter(({ scale }) => scale === undefined);
   return {
     modelRef: main.name,
@@ -115,6 +117,7 @@ function namingOf(spec: Naming) {
     speculativeDecoding: draft && { ...speculativeDecodingOf(spec), draftModelRef: draft.name },
     ...(draft === undefined ? { speculativeDecoding } : {}),
     projector: projector?.name,
+    loraAdapters,
     served: named.length === 0 ? undefined : named.map(({ name }) => name),
   };
 }

@@ -39,8 +39,8 @@ const variables = (field: string, description: string) =>
         value: z
           .string()
           .max(1024)
-          .describe("Value of the variable, with the same placeholders.")
-          .default(""),
+          .describe("Value of the variable, with the same placeholders. Defaults to an empty string.")
+          .optional(),
       }),
     )
     .max(32)
@@ -50,7 +50,7 @@ const variables = (field: string, description: string) =>
       "x-kubernetes-list-map-keys": ["name"],
       "x-kubernetes-validations": [
         {
-          rule: `self.all(one, ${onlyKnownPlaceholders("one.value")})`,
+          rule: `self.all(one, !has(one.value) || ${onlyKnownPlaceholders("one.value")})`,
           message: `${field} ${PLACEHOLDER_MESSAGE}`,
         },
       ],
@@ -154,7 +154,7 @@ const hostSchema = z
           "host.command must begin with an absolute path or the name of a program, without placeholders",
       },
       {
-        rule: `self.command.exists(text, ${reachesPort("text")}) || (has(self.args) && self.args.exists(text, ${reachesPort("text")})) || (has(self.env) && self.env.exists(one, ${reachesPort("one.value")}))`,
+        rule: `self.command.exists(text, ${reachesPort("text")}) || (has(self.args) && self.args.exists(text, ${reachesPort("text")})) || (has(self.env) && self.env.exists(one, has(one.value) && ${reachesPort("one.value")}))`,
         message:
           "none of host.command, host.args and host.env holds {{port}}, so clients could not reach the program",
       },

@@ -48,14 +48,10 @@ const memoryRules = [
 
 /** No CEL rules here, because in nested lists they exceed the API server's CEL cost budget; the Model has validated the names. */
 export const fileNames = {
-  files: z
-    .array(z.string().max(512).describe("Path of a file, relative to the source."))
-    .max(256)
-    .meta({
-      description: "Files to fetch. Empty if the source is a single file.",
-      "x-kubernetes-list-type": "atomic",
-    })
-    .default([]),
+  files: z.array(z.string().max(512).describe("Path of a file, relative to the source.")).max(256).meta({
+    description: "Files to fetch. Empty if the source is a single file.",
+    "x-kubernetes-list-type": "atomic",
+  }),
   mmproj: z.string().max(512).describe("Projector file for image or audio input.").optional(),
 };
 
@@ -72,9 +68,11 @@ export const hostModelsSchema = z.object({
   pinned: sources("Models that are never evicted from this host."),
   prefetch: z
     .array(
-      replicaModelSchema
-        .pick({ source: true, sha256: true, quantization: true })
-        .extend({ ...fileNames, format: formatSchema.describe("Format of the weights.").optional() }),
+      replicaModelSchema.pick({ source: true, sha256: true, quantization: true }).extend({
+        ...fileNames,
+        files: fileNames.files.optional(),
+        format: formatSchema.describe("Format of the weights.").optional(),
+      }),
     )
     .max(64)
     .meta({ description: "Models that the host downloads in advance and evicts last.", ...listOf })

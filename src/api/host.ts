@@ -7,7 +7,7 @@ import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 import { MODEL_KEEPERS } from "./fields/runtimes.ts";
 import { bytes, objectName, reachableAddress, shortText, timestamp, totalLength } from "./fields/shared.ts";
 import { fileNames, type hostModelsSchema, hostSpecSchema } from "./host-spec.ts";
-import { replicaModelSchema } from "./inference-replica.ts";
+import { listedModelSchema } from "./inference-replica.ts";
 import { objectFields } from "./metadata.ts";
 
 const text = (description: string) => shortText(128, description).optional();
@@ -142,7 +142,7 @@ export const PREFETCH_LENGTH_MAX = 8_192;
 const prefetchOrderSchema = z.object({
   namespace: z.string().max(63).describe("Namespace of the Model."),
   name: objectName("Name of the Model."),
-  model: replicaModelSchema
+  model: listedModelSchema
     .omit({ gguf: true })
     .extend(fileNames)
     .describe("Resolved description of the weights. The agent does not read the Model."),

@@ -69,6 +69,12 @@ export const replicaModelSchema = z.object({
     .default("IfNotPresent"),
 });
 
+/** The same in a list, whose items have no defaults (see the structural test). The controller writes every field. */
+export const listedModelSchema = replicaModelSchema.extend({
+  files: replicaModelSchema.shape.files.unwrap(),
+  refreshPolicy: replicaModelSchema.shape.refreshPolicy.unwrap(),
+});
+
 export const LORA_ADAPTERS_MAX = 16;
 export const loraScaleSchema = z
   .number()
@@ -79,7 +85,7 @@ export const loraScaleSchema = z
   );
 
 const replicaAdapterSchema = z.object({
-  model: replicaModelSchema.describe("Weights of the adapter, resolved like the main model."),
+  model: listedModelSchema.describe("Weights of the adapter, resolved like the main model."),
   scale: loraScaleSchema,
   servedName: objectName(
     "Model name with which requests select the adapter, with scale 1. If absent, the adapter has no name.",

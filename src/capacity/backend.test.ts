@@ -19,10 +19,7 @@ const full = runtime({
   image: "registry.example/engine",
   version: "1.2",
   args: ["--model", "{{ .ModelPath }}"],
-  env: [
-    { name: "B", value: "runtime" },
-    { name: "A", value: "runtime" },
-  ],
+  env: [{ name: "B", value: "runtime" }, { name: "A", value: "runtime" }, { name: "EMPTY" }],
   resources: { cpu: "4", memory: "8Gi" },
   sharedMemory: "2Gi",
   probes: { liveness: { httpGet: { path: "/health" }, periodSeconds: 10 } },
@@ -50,6 +47,7 @@ test("the service overrides the recommended configuration, which overrides the r
     env: [
       { name: "B", value: "service" },
       { name: "A", value: "config" },
+      { name: "EMPTY", value: "" },
       { name: "C", value: "service" },
     ],
     resources: { cpu: "6", memory: "16Gi" },

@@ -22,9 +22,7 @@ export interface BackendUse {
 
 type RecommendedConfig = NonNullable<BackendRuntimeSpec["recommendedConfigs"]>[number];
 type Probe = Readonly<Record<string, unknown>>;
-interface Variable {
-  readonly name: string;
-}
+type Variable = NonNullable<BackendRuntimeSpec["env"]>[number];
 
 const HANDLERS = ["httpGet", "tcpSocket", "exec", "grpc"];
 
@@ -110,7 +108,7 @@ function programOf(
   return {
     command: base.command,
     args: joined(base.args, config?.args, spec.args),
-    env: mergedByName([base.env, config?.env, spec.env]),
+    env: mergedVariables([base.env, config?.env], spec.env),
   };
 }
 
@@ -136,7 +134,7 @@ function withPodSettings(
   return {
     ...spec,
     // A program's variables are merged already.
-    env: engine === "generic" ? spec.env : mergedByName([env, config?.env, spec.env]),
+    env: engine === "generic" ? spec.env : mergedVariables([env, config?.env], spec.env),
     image: spec.image ?? (image && tagged(image, tag)),
     containerPort: spec.containerPort ?? port,
     lifecycle: spec.lifecycle ?? lifecycle,
@@ -156,13 +154,17 @@ function joined(...lists: (readonly string[] | undefined)[]): string[] | undefin
   return all.length === 0 ? undefined : all;
 }
 
-/** Each variable keeps its first position, so that an override changes no other part of the template. */
-function mergedByName<T extends object>(
-  lists: readonly (readonly (T | Variable)[] | undefined)[],
+/**
+ * Variables of a BackendRuntime, overridden by those of the service. Each keeps its first position, so that an override changes
+ * no other part of the template.
+ */
+function mergedVariables(
+  backend: readonly (readonly Variable[] | undefined)[],
+  own: InferenceServiceSpec["env"] = [],
 ): InferenceServiceSpec["env"] {
-  const byName = new Map<string, T | Variable>();
-  for (const one of lists.flatMap((list) => list ?? [])) byName.set(String((one as Variable).name), one);
-  return byName.size === 0 ? undefined : ([...byName.values()] as InferenceServiceSpec["env"]);
+  const theirs = backend.flatMap((list) => list ?? []).map(({ name, value = "" }) => ({ name, value }));
+  const byName = new Map([...theirs, ...own].map((one) => [String(one.name), one]));
+  return byName.size === 0 ? undefined : [...byName.values()];
 }
 
 /** A probe has one handler: that of the service replaces that of the runtime. */

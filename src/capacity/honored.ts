@@ -58,7 +58,7 @@ function onHosts(spec: InferenceServiceSpec, runtime: Runtime): string[] {
 
 /** Roles in spec.modelRefs that the runtime does not load. */
 function unhonoredRoles({ modelRefs = [] }: InferenceServiceSpec, honored: readonly string[]): string[] {
-  return modelRefs.flatMap(({ name, role }) =>
+  return modelRefs.flatMap(({ name, role = "main" }) =>
     role === "main" || honored.includes(roleSetting(role)) ? [] : [`modelRefs ${name} (${role})`],
   );
 }

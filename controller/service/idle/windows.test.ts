@@ -16,7 +16,7 @@ const office: KeepWarmWindow = {
   timeZone: "Europe/Berlin",
 };
 const night: KeepWarmWindow = { days: ["Sat"], start: "22:00", end: "06:00", timeZone: "UTC" };
-const day: KeepWarmWindow = { start: "00:00", end: "24:00", timeZone: "UTC" };
+const day: KeepWarmWindow = { start: "00:00", end: "24:00" };
 
 test.each([
   [

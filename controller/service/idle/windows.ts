@@ -22,8 +22,9 @@ const DAYS_AROUND = [-1, 0, 1, 2, 3, 4, 5, 6, 7];
 export function windowState(windows: readonly KeepWarmWindow[], nowMs: number): WindowState {
   const intervals: Interval[] = [];
   for (const window of windows) {
-    const zone = zoneOf(window.timeZone);
-    if (zone === undefined) return { isOpen: true, unknownZone: window.timeZone };
+    const { timeZone = "UTC" } = window;
+    const zone = zoneOf(timeZone);
+    if (zone === undefined) return { isOpen: true, unknownZone: timeZone };
     intervals.push(...intervalsOf(window, zone, nowMs));
   }
   const open = intervals.filter(({ from, to }) => from <= nowMs && nowMs < to);

@@ -1,5 +1,6 @@
 /** What the real API server makes of our kinds: defaults, explain, scale, selectable fields, immutability, columns. */
 import { expect, test } from "vitest";
+import { listOf } from "../../../test/bed/kubectl.ts";
 import { must } from "../../../test/bed/must.ts";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { type Manifest, type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
@@ -233,6 +234,20 @@ test("kubectl explain describes a field with an example or its limits", async ()
   expect(await explained("irep.spec.template")).toContain("Immutable: a change creates a new replica");
   expect(await explained("mbhost.spec.memory.systemReserve")).toContain("reserved for the operating system");
   expect(await explained("mdl.spec.source")).toContain("hf://org/repo");
+});
+
+test("kubectl apply reports no change for a file whose lists leave out defaults", async () => {
+  const { kubectl, namespace } = sharedCluster();
+  await using own = await namespace();
+  const lists = {
+    "spec.modelRef": undefined,
+    "spec.modelRefs": [{ name: "m" }],
+    "spec.loraAdapters": [{ modelRef: "style" }],
+    "spec.idle": { afterMinutes: 60, keepWarm: [{ start: "08:00", end: "18:00" }] },
+  };
+  const input = listOf(withFields(manifest("InferenceService", "chat", own.name), lists));
+  expect(await kubectl(["apply", "-f", "-"], input)).toContain("created");
+  expect(await kubectl(["apply", "-f", "-"], input)).toContain("unchanged");
 });
 
 test("kubectl scale works, and the scale subresource carries the selector", async () => {

@@ -28,6 +28,15 @@ test("every field of every kind has a description", () => {
   expect(silent).toEqual([]);
 });
 
+// A client that compares its file with the object, such as kubectl apply or Argo CD, cannot tell a default in a list from a change.
+test("no default is inside the items of a list", () => {
+  const found: string[] = [];
+  everyField((path, { default: value }) => {
+    if (path.includes("[]") && value !== undefined) found.push(path);
+  });
+  expect(found).toEqual([]);
+});
+
 test("every rule has a message, and every list of objects says how it is merged where it has keys", () => {
   everyField((path, schema) => {
     for (const rule of schema["x-kubernetes-validations"] ?? []) expect(rule.message, path).toMatch(/\w/);

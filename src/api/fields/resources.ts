@@ -10,7 +10,7 @@ const gpuSharingSchema = z
       .describe(
         "exclusive: the pod has the GPU to itself. shared: the GPU is time-sliced. partitioned: the pod gets the MIG slice in profile. Defaults to exclusive.",
       )
-      .default("exclusive"),
+      .optional(),
     profile: z
       .string()
       .max(63)
@@ -24,11 +24,11 @@ const gpuSharingSchema = z
   .meta({
     "x-kubernetes-validations": [
       {
-        rule: "has(self.profile) == (self.mode == 'partitioned')",
+        rule: "has(self.profile) == (has(self.mode) && self.mode == 'partitioned')",
         message: "resources.gpuSharing.profile is needed with mode partitioned, and only there",
       },
       {
-        rule: "!has(self.memoryLimitGiB) || self.mode == 'shared'",
+        rule: "!has(self.memoryLimitGiB) || (has(self.mode) && self.mode == 'shared')",
         message: "resources.gpuSharing.memoryLimitGiB goes only with mode shared",
       },
     ],

@@ -41,7 +41,7 @@ const keepWarmSchema = z
           },
         ],
       })
-      .default("UTC"),
+      .optional(),
   })
   .meta({
     "x-kubernetes-validations": [

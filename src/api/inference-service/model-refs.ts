@@ -14,8 +14,15 @@ export function roleSetting(role: Exclude<ModelRole, "main">): string {
 /** A main model, a draft, a projector, and the adapters. */
 const MODEL_REFS_MAX = 3 + LORA_ADAPTERS_MAX;
 
+/** CEL: an entry of modelRefs has this role. */
+export function isOfRole(role: ModelRole): string {
+  return role === "main"
+    ? "(!has(one.role) || one.role == 'main')"
+    : `has(one.role) && one.role == '${role}'`;
+}
+
 const atMostOne = (role: ModelRole) => ({
-  rule: `self.filter(one, one.role == '${role}').size() <= 1`,
+  rule: `self.filter(one, ${isOfRole(role)}).size() <= 1`,
   message: `spec.modelRefs names more than one Model with role ${role}`,
 });
 
@@ -28,7 +35,7 @@ export const modelRefsSchema = z
         .describe(
           "Role of the Model. main: the model that answers. draft: a small model with the vocabulary of the main model, for speculative decoding. lora: a LoRA adapter of the main model, applied to requests that name it as their model. projector: the projector (mmproj) of the main model, for image or audio input. Defaults to main.",
         )
-        .default("main"),
+        .optional(),
     }),
   )
   .min(1)
@@ -40,14 +47,14 @@ export const modelRefsSchema = z
     "x-kubernetes-list-map-keys": ["name"],
     "x-kubernetes-validations": [
       {
-        rule: "self.exists(one, one.role == 'main')",
+        rule: `self.exists(one, ${isOfRole("main")})`,
         message: "spec.modelRefs names no Model with role main",
       },
       atMostOne("main"),
       atMostOne("draft"),
       atMostOne("projector"),
       {
-        rule: `self.filter(one, one.role == 'lora').size() <= ${LORA_ADAPTERS_MAX}`,
+        rule: `self.filter(one, ${isOfRole("lora")}).size() <= ${LORA_ADAPTERS_MAX}`,
         message: `spec.modelRefs names more than ${LORA_ADAPTERS_MAX} Models with role lora`,
       },
     ],

@@ -32,14 +32,14 @@ export function modelNamesOf(spec: Naming): ModelNames {
   const { modelRefs = [], speculativeDecoding, loraAdapters = [] } = spec;
   const ofRole = (role: ModelRole): ModelName[] =>
     modelRefs.flatMap((ref, index) =>
-      ref.role === role ? [{ name: ref.name, field: `spec.modelRefs[${index}].name` }] : [],
+      (ref.role ?? "main") === role ? [{ name: ref.name, field: `spec.modelRefs[${index}].name` }] : [],
     );
   const ofDecoding = (field: "draftModelRef" | "draftModel"): ModelName[] => {
     const name = speculativeDecoding?.[field];
     return name === undefined ? [] : [{ name, field: `spec.speculativeDecoding.${field}` }];
   };
   const [draft] = [...ofDecoding("draftModelRef"), ...ofRole("draft"), ...ofDecoding("draftModel")];
-  const always = loraAdapters.map(({ modelRef, scale }, index) => ({
+  const always = loraAdapters.map(({ modelRef, scale = 1 }, index) => ({
     name: modelRef,
     field: `spec.loraAdapters[${index}].modelRef`,
     scale,

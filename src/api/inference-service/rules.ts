@@ -2,7 +2,7 @@
 import { KNOWN_PLACEHOLDERS, PLACEHOLDERS } from "../fields/placeholders.ts";
 import { groupRules } from "./group.ts";
 import { idleRules } from "./idle.ts";
-import type { ModelRole } from "./model-refs.ts";
+import { isOfRole, type ModelRole } from "./model-refs.ts";
 import { HAS_DRAFT_TYPE } from "./speculative.ts";
 
 const isProgram = "(has(self.runtime) ? self.runtime == 'generic' : has(self.backendRuntime))";
@@ -29,7 +29,7 @@ const modelRules = [
     message: "set only one of spec.speculativeDecoding.draftModelRef and role draft in spec.modelRefs",
   },
   {
-    rule: `!(${HAS_DRAFT_MODEL}) || ((!has(${DRAFT_REF}) || ${DRAFT_REF} == ${DRAFT_MODEL}) && (!has(self.modelRefs) || !self.modelRefs.exists(one, one.role == 'draft' && one.name != ${DRAFT_MODEL})))`,
+    rule: `!(${HAS_DRAFT_MODEL}) || ((!has(${DRAFT_REF}) || ${DRAFT_REF} == ${DRAFT_MODEL}) && (!has(self.modelRefs) || !self.modelRefs.exists(one, ${isOfRole("draft")} && one.name != ${DRAFT_MODEL})))`,
     message:
       "spec.speculativeDecoding.draftModel names another Model than draftModelRef or role draft in spec.modelRefs; remove draftModel",
   },
@@ -132,10 +132,10 @@ export const ropeScalingRules = [
 ] as const;
 
 function hasRole(role: ModelRole): string {
-  return `has(self.modelRefs) && self.modelRefs.exists(one, one.role == '${role}')`;
+  return `has(self.modelRefs) && self.modelRefs.exists(one, ${isOfRole(role)})`;
 }
 
 /** CEL: the name in a field is not that of a Model with another role. */
 function isOther(field: string): string {
-  return `!(has(self.modelRef) ? self.modelRef == ${field} : has(self.modelRefs) && self.modelRefs.exists(one, one.role != 'draft' && one.name == ${field}))`;
+  return `!(has(self.modelRef) ? self.modelRef == ${field} : has(self.modelRefs) && self.modelRefs.exists(one, !(${isOfRole("draft")}) && one.name == ${field}))`;
 }

@@ -96,7 +96,7 @@ export const inferenceServiceSpecSchema = z
       .array(
         z.object({
           modelRef: objectName("Name of the Model with the weights of the adapter, in the same namespace."),
-          scale: loraScaleSchema.default(1),
+          scale: loraScaleSchema.describe(`${loraScaleSchema.description} Defaults to 1.`).optional(),
         }),
       )
       .max(LORA_ADAPTERS_MAX)
