@@ -6,6 +6,7 @@ import { DEMO_ENGINES } from "../local/demo/engine.ts";
 import { type DemoOptions, type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
 import { createDemoScreen } from "../local/demo/screen.ts";
 import { shellWord } from "../local/shell-word.ts";
+import { FAKE_IP_NETWORK } from "../src/models/source/networks.ts";
 import { countParser, userJwtSecretFileOption } from "./cluster/flags.ts";
 import { printLine } from "./program/output.ts";
 import { failureFields } from "./program/report.ts";
@@ -35,6 +36,11 @@ export function configureDemo(command: Command): void {
       "time limit for the service to become Ready",
       countParser(5, 86_400),
       900,
+    )
+    .option(
+      "--allow-networks <cidrs>",
+      "allow model sources in these private networks, separated by commas; the default is that of proxies with fake IP addresses",
+      FAKE_IP_NETWORK,
     )
     .addOption(userJwtSecretFileOption())
     .option("--once", "stop everything after the first answer")

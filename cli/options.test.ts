@@ -1,7 +1,10 @@
 /** Values of options that commander checks before a verb runs. */
 import { Command } from "commander";
 import { expect, test } from "vitest";
+import { parseControllerConfig } from "../controller/config.ts";
+import { controllerFlags } from "../local/demo/system.ts";
 import { configureAgent } from "./agent.ts";
+import { configureController } from "./controller.ts";
 import { configureDemo } from "./demo.ts";
 
 /** Parses without running the verb; throws for a refused value. */
@@ -20,4 +23,13 @@ test("metalbridge agent accepts each log level of its configuration file", () =>
 
 test.each(["dir", "model", "prompt"])("metalbridge demo refuses an empty --%s", (option) => {
   expect(() => parse(configureDemo, `--${option}`, "")).toThrow(/must not be empty/);
+});
+
+test.each<[what: string, given: readonly string[], networks: readonly string[]]>([
+  ["sources behind a proxy with fake IP addresses", [], ["198.18.0.0/15"]],
+  ["the given networks", ["--allow-networks", "10.0.0.0/8,fd00::/8"], ["10.0.0.0/8", "fd00::/8"]],
+])("the controller of metalbridge demo allows %s", (_, given, networks) => {
+  const { allowNetworks } = parse(configureDemo, ...given);
+  const flags = parse(configureController, ...controllerFlags({ allowNetworks }));
+  expect(parseControllerConfig({ allowNetworks: flags.allowNetworks }).allowNetworks).toEqual(networks);
 });

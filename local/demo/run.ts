@@ -28,6 +28,8 @@ export interface DemoOptions {
   readonly prompt: string;
   readonly address?: string;
   readonly timeoutSeconds: number;
+  /** CIDRs, separated by commas. */
+  readonly allowNetworks: string;
   readonly userJwtSecretFile?: string;
 }
 
@@ -85,6 +87,7 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
     address,
     gateway,
     engineFlags: engine,
+    allowNetworks: options.allowNetworks,
     modelRoots: [join(options.dir, "models"), ...(path === undefined ? [] : [path])],
     signal,
     onStopOrder: ports.requestStop,

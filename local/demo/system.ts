@@ -32,6 +32,7 @@ export interface DemoSystemOptions {
   /** Flags that pass the engine to the agent. */
   readonly engineFlags: readonly string[];
   readonly modelRoots: readonly string[];
+  readonly allowNetworks: string;
   /** Absent without Envoy. */
   readonly gateway: GatewayPlan | undefined;
   readonly signal: AbortSignal;
@@ -117,9 +118,18 @@ function startParts(kubeconfig: string, hostName: string, options: DemoSystemOpt
   const gateway = options.gateway && ["gateway", ...shared, ...options.gateway.args];
   return [
     ...(gateway === undefined ? [] : [keepChild("gateway", gateway, join(logs, "gateway.log"), printErr)]),
-    startChild("controller", ["controller", ...shared, "--health-port", "0"], join(logs, "controller.log")),
+    startChild(
+      "controller",
+      ["controller", ...shared, ...controllerFlags(options)],
+      join(logs, "controller.log"),
+    ),
     startChild("agent", agent, join(logs, "agent.log")),
   ];
+}
+
+/** Agents allow private networks anyway. */
+export function controllerFlags({ allowNetworks }: Pick<DemoSystemOptions, "allowNetworks">): string[] {
+  return ["--health-port", "0", "--allow-networks", allowNetworks];
 }
 
 async function stopAll(

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { isForbiddenAddress } from "./addresses.ts";
+import type { SourceFailure } from "./failure.ts";
+import { guardedLookup } from "./guard.ts";
 
 test.each([
   "169.254.169.254",
@@ -69,4 +71,25 @@ test("allowed networks allow private ranges only", () => {
     expect(isForbiddenAddress(address, open)).toBe(true);
   for (const address of ["169.254.169.254", "127.0.0.1"])
     expect(isForbiddenAddress(address, policy)).toBe(true);
+});
+
+const FAKE =
+  /^hub\.example resolves to an address in 198\.18\.0\.0\/15, as all names do behind a proxy with fake IP/;
+const PRIVATE = /^hub\.example is a loopback, private or reserved address that sources may not use$/;
+
+test.each<[what: string, address: string, allowed: string[], says: RegExp | undefined]>([
+  ["the first fake IP address", "198.18.0.1", [], FAKE],
+  ["the last fake IP address", "198.19.255.254", ["10.0.0.0/8"], FAKE],
+  ["a fake IP address that is allowed", "198.18.0.1", ["198.18.0.0/15"], undefined],
+  ["the address after them", "198.20.0.1", [], undefined],
+  ["a private address", "10.0.0.1", ["198.18.0.0/15"], PRIVATE],
+])("a name with %s is refused with its cause, if at all", async (_, address, allowedNetworks, says) => {
+  const rules = { allowLoopback: false, allowPrivate: false, allowedNetworks };
+  const find = guardedLookup(new URL("https://hub.example/m.gguf"), rules);
+  const error = await new Promise<Error | null>((resolve) => find(address, { all: true }, resolve));
+  if (says === undefined) return expect(error).toBeNull();
+  expect(error?.message).toMatch(says);
+  const { code, remedy } = (error as SourceFailure).error;
+  expect(code).toBe("SourceNotAllowed");
+  if (says === FAKE) expect(remedy.summary).toContain("--allow-networks 198.18.0.0/15 of the controller");
 });

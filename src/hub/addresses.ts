@@ -1,6 +1,6 @@
 /** The addresses that downloads may connect to. Checked for every connection after DNS, so that no name or redirect reaches an internal address. */
 import { BlockList, isIP } from "node:net";
-import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../models/source/networks.ts";
+import { FAKE_IP_NETWORK, FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../models/source/networks.ts";
 import { ipv6Groups } from "../util/ip-address.ts";
 
 export interface AddressPolicy {
@@ -13,6 +13,7 @@ export interface AddressPolicy {
 const LOOPBACK = listOf(["127.0.0.0/8", "::1/128"]);
 const PRIVATE = listOf(PRIVATE_NETWORKS);
 const NEVER = listOf(FORBIDDEN_NETWORKS);
+const FAKE = listOf([FAKE_IP_NETWORK]);
 
 /** True for a forbidden address, and for text that is not an address. */
 export function isForbiddenAddress(
@@ -29,6 +30,11 @@ export function isForbiddenAddress(
   if (isPrivate && !listOf(policy.allowedNetworks ?? []).check(bare, family)) return true;
   const embedded = version === 6 ? embeddedV4(ipv6Groups(bare)) : undefined;
   return embedded !== undefined && isForbiddenAddress(embedded, policy);
+}
+
+/** True for an address that a proxy with fake IP addresses gives to a name. */
+export function isFakeAddress(address: string): boolean {
+  return isIP(address) === 4 && FAKE.check(address);
 }
 
 export function isLoopbackAddress(address: string): boolean {

@@ -1,7 +1,8 @@
 /** Checks the server of each request: by name before it is sent, and by address after each DNS lookup. */
 import { type LookupAddress, lookup } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
-import { type AddressPolicy, isForbiddenAddress } from "./addresses.ts";
+import { FAKE_IP_NETWORK } from "../models/source/networks.ts";
+import { type AddressPolicy, isFakeAddress, isForbiddenAddress } from "./addresses.ts";
 import { notAllowed, type SourceFailure } from "./failure.ts";
 
 export interface HostRules extends AddressPolicy {
@@ -34,7 +35,10 @@ export function guardedLookup(url: URL, rules: HostRules): LookupFunction {
       const policy = policyFor(url, rules);
       const allowed = found.filter(({ address }) => !isForbiddenAddress(address, policy));
       const [first] = allowed;
-      if (first === undefined) return callback(addressRefused(url), []);
+      if (first === undefined) {
+        const isFake = found.some(({ address }) => isFakeAddress(address));
+        return callback(isFake ? fakeAddressRefused(url) : addressRefused(url), []);
+      }
       return options.all === true ? callback(null, allowed) : callback(null, first.address, first.family);
     });
   };
@@ -58,5 +62,13 @@ function addressRefused(url: URL): SourceFailure {
   return notAllowed(
     `${url.hostname} is a loopback, private or reserved address that sources may not use`,
     "use another source, or allow it: for a Model with --allow-networks of the controller, for a replica with sources.allowPrivateAddresses or sources.allowLoopback in the agent's configuration",
+  );
+}
+
+/** Behind such a proxy every name has such an address, so the message reveals nothing about the network. */
+function fakeAddressRefused(url: URL): SourceFailure {
+  return notAllowed(
+    `${url.hostname} resolves to an address in ${FAKE_IP_NETWORK}, as all names do behind a proxy with fake IP addresses`,
+    `allow these addresses: for a Model with --allow-networks ${FAKE_IP_NETWORK} of the controller, for a replica with sources.allowPrivateAddresses in the agent's configuration; or exclude ${url.hostname} from fake addresses in the proxy`,
   );
 }
