@@ -186,6 +186,17 @@ test("a session of another server, and one that was changed, are none", async ()
   expect(await ask("")).toBe(401);
 });
 
+test("a call with more than the API server takes is refused before its end", async () => {
+  const sessionSecret = Buffer.alloc(32, 1);
+  const session = { token: "t", user: "ada", untilMs: Date.now() + 60_000 };
+  const cookie = `metalbridge=${createSeal(sessionSecret).seal("metalbridge", session)}`;
+  const long = { ...call, "content-type": "application/json", "content-length": String((3 << 20) + 1) };
+  const url = "/console/k8s/apis/metalbridge.dev/v1alpha1/namespaces/a/models";
+  const statusOf = async (headers: Record<string, string>) =>
+    (await start({ sessionSecret }).inject({ method: "POST", url, headers, payload: "{" })).statusCode;
+  expect([await statusOf(long), await statusOf({ ...long, cookie })]).toEqual([401, 413]);
+});
+
 test("a session without a token is only accepted where the server's own credentials are meant", async () => {
   const sessionSecret = Buffer.alloc(32, 1);
   const value = createSeal(sessionSecret).seal("metalbridge", { user: "", untilMs: Date.now() + 60_000 });
