@@ -29,6 +29,7 @@ export function configureGateway(command: Command): void {
       "--namespace <name>",
       "namespace with the Secrets of keys and the records of usage (default: metalbridge-system)",
     )
+    .option("--keys-namespace <name>", "namespace with the Secrets of keys, if it is another one")
     .option("--service <name>", "Service of the gateways in that namespace, to share slots and limits")
     .option("--tls-cert <file>", "certificate chain (PEM) for clients (default: plain HTTP)")
     .option("--tls-key <file>", "private key (PEM) of --tls-cert")

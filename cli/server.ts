@@ -62,6 +62,7 @@ export function addConsoleFlags(command: Command): Command {
       "--gateway-namespace <name>",
       "namespace with the pods of the gateway (default: metalbridge-system)",
     )
+    .option("--gateway-keys-namespace <name>", "namespace with the keys of the gateway, if it is another one")
     .option(
       "--gateway-kubernetes-tokens",
       "send the reader's Kubernetes token to the gateway, which accepts such tokens",

@@ -76,6 +76,7 @@ const GATEWAY: Given = {
   address: ["0.0.0.0"],
   port: ["1", 1],
   namespace: ["mine"],
+  keysNamespace: ["keys"],
   service: ["gateways"],
   tlsCert: ["/cert"],
   tlsKey: ["/key"],
@@ -117,6 +118,7 @@ const SERVER: Given = {
   gatewayPublicUrl: ["https://models.example"],
   gatewayHealthUrl: ["http://127.0.0.1:9468", ["http://127.0.0.1:9468"]],
   gatewayNamespace: ["edge"],
+  gatewayKeysNamespace: ["keys"],
   gatewayKubernetesTokens: ["", true],
 };
 const EXTENDER: Given = {

@@ -50,6 +50,7 @@ export const gatewayConfigSchema = z
       .min(1)
       .default(NAMESPACE_SYSTEM)
       .describe("Namespace with the Secrets of keys, and with the records of usage."),
+    keysNamespace: text("Namespace with the Secrets of keys, if it is not `namespace`."),
     service: text(
       "Service of the gateways in that namespace. Its endpoints are counted, and each gateway takes its share of slots and limits.",
     ),

@@ -145,7 +145,7 @@ function createGateway(ports: Ports) {
   const { services, slices } = watchModels(ports, models);
   const { keys, reflector: secrets } = watchKeys({
     ...ports,
-    namespace: config.namespace,
+    namespace: config.keysNamespace ?? config.namespace,
     onChange: () => void edge?.relisten(),
   });
   const reflectors = [services, slices, secrets, ...(others === undefined ? [] : [others.slices])];

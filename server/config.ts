@@ -78,6 +78,11 @@ export const serverConfigSchema = z
       .min(1)
       .default(NAMESPACE_SYSTEM)
       .describe("Namespace with the pods and the keys of the gateway."),
+    gatewayKeysNamespace: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("Namespace with the keys of the gateway, if it is not gatewayNamespace."),
     gatewayKubernetesTokens: z
       .boolean()
       .default(false)

@@ -85,7 +85,7 @@ export async function runServer({
     const readQueues = queueReader(connection, config);
     const live = { reads: watches, changes, reach, density, readQueues, clock, log, signal: stopped };
     const keys = mountKeys({
-      namespace: config.gatewayNamespace,
+      namespace: config.gatewayKeysNamespace ?? config.gatewayNamespace,
       isReadOnly: config.consoleReadOnly,
       clock,
     });

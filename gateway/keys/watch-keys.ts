@@ -1,4 +1,4 @@
-/** Follows the Secrets with keys in the gateway's own namespace. */
+/** Follows the Secrets with keys in one namespace. */
 import { LABEL_GATEWAY_KEY } from "../../src/api/group.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";

@@ -157,10 +157,13 @@ withHelm(
   `the gateway's account writes Leases of demand and no others, and reads no Secret of users${needsHelm}`,
   async () => {
     const { kubectl } = cluster();
-    const objects = objectsOf(await template(helmIn(folder), "--set", "gateway.enabled=true,replicas=0"));
-    const rights = /^(ServiceAccount|(Cluster)?Role(Binding)?|ValidatingAdmissionPolicy(Binding)?)$/;
+    const objects = objectsOf(
+      await template(helmIn(folder), "--set", "gateway.enabled=true,gateway.keysNamespace=keys"),
+    );
+    const rights =
+      /^(Namespace|ServiceAccount|(Cluster)?Role(Binding)?|ValidatingAdmissionPolicy(Binding)?)$/;
     const ours = objects.filter(
-      ({ kind, metadata }) => rights.test(kind) && metadata.name === "metalbridge-gateway",
+      ({ kind, metadata }) => rights.test(kind) && /^(metalbridge-gateway(-keys)?|keys)$/.test(metadata.name),
     );
     await cluster().objects.apply(...ours);
     const as = `--as=system:serviceaccount:${NAMESPACE}:metalbridge-gateway`;
@@ -180,7 +183,8 @@ withHelm(
     await expect(create("chat", { "metalbridge.dev/demand": "true" })).rejects.toThrow(/of demand only/);
     await expect(create("chat-demand")).resolves.toContain("created");
     const may = (...args: string[]) => kubectl(["auth", "can-i", as, ...args]).catch(() => "no");
-    expect(await may("get", "secrets", "-n", NAMESPACE)).toMatch(/^yes/);
+    expect(await may("list", "secrets", "-n", "keys")).toMatch(/^yes/);
+    expect(await may("get", "secrets", "-n", NAMESPACE)).toMatch(/^no/);
     expect(await may("get", "secrets", "-n", "default")).toMatch(/^no/);
     expect(await may("watch", "endpointslices", "-n", "default")).toMatch(/^yes/);
   },

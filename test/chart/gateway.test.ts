@@ -18,7 +18,7 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
   const plain = await rendered();
   expect(kindsOf(plain)).toEqual([
     ...["ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Role"],
-    ...["RoleBinding", "Service", "ServiceAccount", "ValidatingAdmissionPolicy"],
+    ...["Role", "RoleBinding", "RoleBinding", "Service", "ServiceAccount", "ValidatingAdmissionPolicy"],
     "ValidatingAdmissionPolicyBinding",
   ]);
   const deployment = plain.find(({ kind }) => kind === "Deployment");
@@ -38,8 +38,15 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
     },
   });
   expect(JSON.stringify(deployment)).not.toMatch(/tls|upstream|cors|counters|user-jwt|kubernetes-tokens/);
-  const secrets = plain.filter(({ rules }) => JSON.stringify(rules ?? "").includes('"secrets"'));
-  expect(secrets.map(({ kind }) => kind)).toEqual(["Role"]);
+  const secretsRoles = (objects: readonly ChartObject[]) =>
+    objects.flatMap(({ kind, metadata, rules }) =>
+      JSON.stringify(rules ?? "").includes('"secrets"') ? [`${kind} ${metadata.namespace}`] : [],
+    );
+  expect(secretsRoles(plain)).toEqual(["Role metalbridge-system"]);
+  const apart = await rendered("gateway.keysNamespace=metalbridge-gateway-keys");
+  expect(secretsRoles(apart)).toEqual(["Role metalbridge-gateway-keys"]);
+  expect(kindsOf(apart)).toEqual([...kindsOf(plain), "Namespace"].sort());
+  expect(JSON.stringify(apart)).toContain('"--keys-namespace=metalbridge-gateway-keys"');
 
   const all = await rendered(
     ...[
