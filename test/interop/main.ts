@@ -24,16 +24,20 @@ import { vllmPod } from "../../src/engines/vllm/pod.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
+import { PYTHON_CLIENTS, tryClients } from "./clients/points.ts";
 import { tryEnvoyAIGateway } from "./envoy-ai-gateway/try.ts";
 import { observe, type Subject } from "./observe.ts";
 import { tryOpenWebUI } from "./open-webui/points.ts";
 import { ensureOpenWebUI, OPEN_WEBUI_VERSION } from "./open-webui/program.ts";
 import { inFolder, KEY } from "./pod-process.ts";
+import { ensurePythonPackage } from "./python-package.ts";
 import { ensureVllm, parseArguments } from "./vllm-cpu.ts";
 
 const PODS = { llamacpp: llamacppPod, vllm: vllmPod } satisfies Record<TriedRuntime, PodRuntime>;
 /** The application that is tried beside engines. */
 const OPEN_WEBUI = "open-webui";
+/** The official clients, and programs such as curl. */
+const CLIENTS = "clients";
 /** The two controllers that route to services; tried only by name. */
 const ENVOY_AI_GATEWAY = "envoy-ai-gateway";
 const PATHS = ["/health", "/metrics", "/v1/models", "POST /v1/chat/completions", "POST /tokenize"];
@@ -43,7 +47,7 @@ await runCommand(main, "interop");
 async function main(): Promise<void> {
   const options = { only: { type: "string" }, write: { type: "boolean", default: false } } as const;
   const { only, write } = readArguments({ options }, "npm run interop -- [--only NAME] [--write]").values;
-  const tried = [...(Object.keys(PODS) as TriedRuntime[]), OPEN_WEBUI] as const;
+  const tried = [...(Object.keys(PODS) as TriedRuntime[]), CLIENTS, OPEN_WEBUI] as const;
   const chosen = tried.filter((name) => only === undefined || only === name);
   if (only === ENVOY_AI_GATEWAY) return tryGateways();
   if (chosen.length === 0)
@@ -55,7 +59,11 @@ async function main(): Promise<void> {
   setPriority(10);
   let differences = 0;
   for (const name of chosen)
-    differences += name === OPEN_WEBUI ? await reportOpenWebUI() : await reportEngine(name, write);
+    differences += await (name === OPEN_WEBUI
+      ? reportOpenWebUI()
+      : name === CLIENTS
+        ? reportClients()
+        : reportEngine(name, write));
   if (differences > 0) process.exitCode = 1;
 }
 
@@ -64,6 +72,14 @@ async function reportEngine(runtime: TriedRuntime, write: boolean): Promise<numb
   if (typeof facts !== "string") return report(runtime, facts, write);
   process.stdout.write(`| ${runtime} | | not had: ${facts} |\n`);
   return 0;
+}
+
+async function reportClients(): Promise<number> {
+  const say = (text: string) => note(`${CLIENTS}: ${text}`);
+  const python = await ensurePythonPackage(PYTHON_CLIENTS, say);
+  const points = await tryClients(typeof python === "string" ? undefined : python.bin, say);
+  if (typeof python === "string") process.stdout.write(`| ${CLIENTS} | Python | not had: ${python} |\n`);
+  return printPoints(CLIENTS, points);
 }
 
 async function reportOpenWebUI(): Promise<number> {

@@ -4,11 +4,11 @@ import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
-import { packageRoot } from "../../../local/package-root.ts";
-import { type RequestQueue, requestQueuesSchema } from "../../../src/gateway/request-queues.ts";
-import { until } from "../../bed/until.ts";
-import { runProgram } from "../../cli/program.ts";
-import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
+import { packageRoot } from "../../local/package-root.ts";
+import { type RequestQueue, requestQueuesSchema } from "../../src/gateway/request-queues.ts";
+import { until } from "../bed/until.ts";
+import { runProgram } from "../cli/program.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 /** The service that `npm start` creates. It has one slot. */
 export const SERVICE = "quickstart";
@@ -16,6 +16,9 @@ export const SERVICE = "quickstart";
 export interface Farm extends AsyncDisposable {
   /** The URL of the gateway, without a path. */
   readonly url: string;
+  readonly kubeconfig: string;
+  /** Folder of files that its engines may load. */
+  readonly modelsDir: string;
   /** Runs `metalbridge` on its cluster; resolves with what it prints. */
   readonly run: (...args: string[]) => Promise<string>;
   readonly queue: () => Promise<Pick<RequestQueue, "waiting" | "slots">>;
@@ -60,6 +63,8 @@ export async function startFarm(folder: string, userJwtSecret: string): Promise<
   stack.move();
   return {
     url,
+    kubeconfig,
+    modelsDir: path.join(dir, "models"),
     run: async (...args) => {
       const { code, stdout, stderr } = await runProgram(args, { kubeconfig });
       if (code !== 0) throw new Error(`metalbridge ${args.join(" ")}: ${stderr}`);
