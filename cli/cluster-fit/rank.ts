@@ -206,7 +206,6 @@ function scored(
 }
 
 function fitFor(record: CatalogRecord, machine: Machine, { useCase }: RankRequest): Fit | undefined {
-  if (useCase === undefined) return fitOn(record, machine);
   return isFor(record, useCase) ? fitOn(record, machine, { useCase }) : undefined;
 }
 

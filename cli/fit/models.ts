@@ -13,6 +13,7 @@ import { llmfitRows } from "../../fitness/llmfit/fit.ts";
 import { calibrate, speedRatios } from "../../fitness/scoring/calibration.ts";
 import { type Fitness, isAtLeast, rankModels } from "../../fitness/scoring/fitness.ts";
 import type { Machine } from "../../fitness/scoring/machine.ts";
+import { DEFAULT_CONTEXT } from "../../fitness/scoring/replica-fit.ts";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../fitness/scoring/score.ts";
 import { DRAFT_TOKENS } from "../../fitness/scoring/speculation.ts";
 import type { Figure } from "../../fitness/scoring/speed.ts";
@@ -40,7 +41,6 @@ export interface ModelsFlags extends MachineFlags {
 }
 
 const LIMIT = 20;
-const CONTEXT = 8192;
 
 /** The options for a fit without a model. */
 export function addModelsFlags(command: Command): Command {
@@ -54,7 +54,10 @@ export function addModelsFlags(command: Command): Command {
     .option("--chip <name>", "chip of the machine for --memory, such as M4 Pro (default: a CPU)")
     .option("--gpu-cores <count>", "number of GPU cores, for chips with several variants", countParser(1))
     .addOption(
-      new Option("--use-case <name>", "use case of the model (default: general)").choices([...USE_CASES]),
+      new Option(
+        "--use-case <name>",
+        "use case of the model (default: the own use case of each model)",
+      ).choices([...USE_CASES]),
     )
     .option("--limit <count>", `maximum number of models (default: ${LIMIT})`, countParser(1))
     .addOption(new Option("--min-fit <level>", "minimum fit (default: marginal)").choices([...FIT_LEVELS]))
@@ -77,8 +80,8 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
   const least = flags.minFit ?? "marginal";
   if (flags.compat === "llmfit") return fitAsLlmfit(records, machine, flags);
   const request = {
-    useCase: flags.useCase ?? "general",
-    contextSize: flags.context ?? CONTEXT,
+    useCase: flags.useCase,
+    contextSize: flags.context ?? DEFAULT_CONTEXT,
     cacheType: flags.cacheType ?? "f16",
     families: familiesOn(machine.accelerator),
     quantization: flags.quantization,
@@ -90,13 +93,17 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
   const ranked = rankModels(records, machine, request).filter(({ level }) => isAtLeast(level, least));
   const models = ranked.slice(0, flags.limit ?? LIMIT);
   printResult(flags.output, { machine, ...request, total: ranked.length, models }, () =>
-    renderModels(machine, ranked.length, models, flags.output === "wide"),
+    renderModels(machine, models, {
+      total: ranked.length,
+      contextSize: request.contextSize,
+      isWide: flags.output === "wide",
+    }),
   );
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }
 
 function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags: ModelsFlags): void {
-  const { minFit: least = "marginal", context: maxContext = CONTEXT, limit = LIMIT, output } = flags;
+  const { minFit: least = "marginal", context: maxContext = DEFAULT_CONTEXT, limit = LIMIT, output } = flags;
   const models = llmfitRows(records, llmfitSystem(machine), {
     minLevel: least,
     maxContext,
@@ -106,14 +113,22 @@ function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags:
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }
 
-function renderModels(machine: Machine, total: number, models: readonly Fitness[], isWide: boolean): string {
+function renderModels(
+  machine: Machine,
+  models: readonly Fitness[],
+  {
+    total,
+    contextSize,
+    isWide,
+  }: { readonly total: number; readonly contextSize: number; readonly isWide: boolean },
+): string {
   const { name, chip, budgetBytes, bandwidthGBs } = machine;
   const about = `${name}: ${chip || "unknown chip"}, ${formatBytes(budgetBytes)} for engines, ${bandwidthGBs} GB/s`;
   const head = ["MODEL", "SCORE", "FIT", "QUANTIZATION", "MEMORY", "TOKENS/S", "CONTEXT"];
   const wide = ["QUALITY", "SPEED", "ROOM", "PROMPT/S", "FIRST TOKEN", "LOAD", "WHY"];
   const rows = models.map((one) => [...columnsOf(one), ...(isWide ? moreColumnsOf(one) : [])]);
-  const shown =
-    total > models.length ? `${total} models fit, the best ${models.length}:` : `${total} models fit`;
+  const fitting = `${total} models fit this memory with ${contextSize} tokens of context`;
+  const shown = total > models.length ? `${fitting}, the best ${models.length}:` : fitting;
   if (total === 0) return `${about}\nno model fits; see --min-fit, --context and --quantization`;
   return [about, shown, "", ...alignColumns([[...head, ...(isWide ? wide : [])], ...rows])].join("\n");
 }

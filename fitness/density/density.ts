@@ -64,7 +64,7 @@ export interface Density {
   /** True if some site, or this site, has measured this record and so has its own score. */
   readonly hasOwnFits: (record: CatalogRecord) => boolean;
   readonly hasOwnFit: (site: DensitySite, record: CatalogRecord) => boolean;
-  /** Bytes that new engines may claim; undefined if the budget is unknown. */
+  /** Bytes that no replica has claimed, also on cordoned machines; undefined if the budget is unknown. */
   readonly leftBytes: (site: DensitySite) => number | undefined;
   readonly lastSeenMs: (site: DensitySite, now: Moment) => number | undefined;
   readonly isStale: (site: DensitySite, now: Moment) => boolean;

@@ -9,8 +9,8 @@ import {
 import type { CatalogRecord } from "../catalog/record.ts";
 import { briefFit, isAtLeast } from "../scoring/fitness.ts";
 import type { Basis, Machine } from "../scoring/machine.ts";
-import { DEFAULT_CONTEXT, useCaseOf } from "../scoring/replica-fit.ts";
-import { type FitLevel, fitLevel, type UseCase } from "../scoring/score.ts";
+import { DEFAULT_CONTEXT } from "../scoring/replica-fit.ts";
+import { FIT_LEVELS, type FitLevel, type UseCase } from "../scoring/score.ts";
 
 /** The stored fields of a Fitness; there is one per model and class. */
 export interface Fit {
@@ -44,6 +44,8 @@ interface FitTable {
   readonly states: Uint8Array;
   /** Positions in BASES. */
   readonly bases: Uint8Array;
+  /** Positions in FIT_LEVELS. */
+  readonly levels: Uint8Array;
   computed: number;
 }
 
@@ -154,6 +156,7 @@ function emptyTable(length: number): FitTable {
     claims: column(),
     states: new Uint8Array(length),
     bases: new Uint8Array(length),
+    levels: new Uint8Array(length),
     computed: 0,
   };
 }
@@ -166,6 +169,7 @@ function storeFit(table: FitTable, position: number, fit: Fit | undefined): void
   table.speeds[position] = fit.tokensPerSecond;
   table.claims[position] = fit.claimBytes;
   table.bases[position] = BASES.indexOf(fit.basis);
+  table.levels[position] = FIT_LEVELS.indexOf(fit.level);
 }
 
 function positionOf(quantization: string): number {
@@ -179,18 +183,16 @@ function storedFit(
 ): Fit | undefined {
   const quantization = QUANTIZATIONS[(fits.states[position] ?? UNSIZED) - SIZED];
   if (quantization === undefined) return undefined;
-  const { budgetBytes } = machine;
-  const claimBytes = fits.claims[position] ?? 0;
   return {
     record,
     score: fits.scores[position] ?? 0,
-    level: fitLevel(claimBytes / budgetBytes),
+    level: FIT_LEVELS[fits.levels[position] ?? 0] ?? "too_tight",
     family: quantization.family,
     quantization: quantization.name,
     tokensPerSecond: fits.speeds[position] ?? 0,
     basis: BASES[fits.bases[position] ?? 0] ?? "guessed",
-    claimBytes,
-    budgetBytes,
+    claimBytes: fits.claims[position] ?? 0,
+    budgetBytes: machine.budgetBytes,
   };
 }
 
@@ -208,7 +210,7 @@ export function summarize(fits: readonly (Fit | undefined)[]): Summary {
 /** The fit on one machine with its own measurements; by default with 8,192 tokens and the best quantization. */
 export function fitOn(record: CatalogRecord, machine: Machine, sizing: SizingOptions = {}): Fit | undefined {
   const fitness = briefFit(record, machine, {
-    useCase: sizing.useCase ?? useCaseOf(record),
+    useCase: sizing.useCase,
     contextSize: sizing.contextSize ?? DEFAULT_CONTEXT,
     claimedContext: sizing.contextSize,
     cacheType: "f16",

@@ -94,7 +94,7 @@ function metricsOf(
   return [
     `machines: ${nodes.length}, stale: ${nodes.length - fresh.length}`,
     `memory held by replicas: ${sum(models.map(({ memoryRequiredGb }) => memoryRequiredGb))} GiB`,
-    `memory left for new ones: ${sum(fresh.map((node) => (node.schedulable ? (node.memoryLeftGb ?? 0) : 0)))} GiB`,
+    `memory left for new ones: ${sum(fresh.map((node) => node.memoryLeftGb ?? 0))} GiB`,
     `models placed: ${new Set(models.map(({ namespace, name }) => `${namespace}/${name}`)).size}, replicas: ${sum(models.map(({ replicas }) => replicas))}`,
   ];
 }

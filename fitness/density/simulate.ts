@@ -5,10 +5,10 @@ import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import type { Machine } from "../scoring/machine.ts";
-import { type FitLevel, fitLevel } from "../scoring/score.ts";
+import { type FitLevel, fitLevel, type UseCase, useCaseOf } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite } from "./density.ts";
-import { fitOn, type SizingOptions } from "./fits.ts";
+import { type Fit, fitOn, type SizingOptions } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
 import { percent } from "./views.ts";
 
@@ -90,7 +90,7 @@ function rowOf(
     record === undefined ? undefined : fitOn(record, available, { quantization, contextSize, useCase });
   if (fit === undefined && memoryGb === undefined) return undefined;
   const required = memoryGb === undefined ? (fit?.claimBytes ?? 0) : memoryGb * GIB;
-  const level = fitLevel(required / available.budgetBytes);
+  const level = levelOf(required / available.budgetBytes, fit, useCase);
   return {
     nodeName: site.place.name,
     kind: site.place.kind,
@@ -105,6 +105,12 @@ function rowOf(
     stale: density.isStale(site, now),
     schedulable: site.place.isSchedulable,
   };
+}
+
+function levelOf(share: number, fit: Fit | undefined, useCase: UseCase | undefined): FitLevel {
+  if (fit === undefined) return fitLevel(share);
+  const { record, tokensPerSecond } = fit;
+  return fitLevel(share, { useCase: useCase ?? useCaseOf(record), tokensPerSecond });
 }
 
 /** Only the measurements of this record, because a fit matches the names of all measurements. */

@@ -45,7 +45,7 @@ export interface NodeRow {
   readonly kind: "Host" | "Node";
   readonly schedulable: boolean;
   readonly bestScore: number;
-  /** GiB that new engines may claim; null if the budget is unknown. */
+  /** GiB that new engines may claim: 0 on a cordoned machine, null if the budget is unknown. */
   readonly memoryLeftGb: number | null;
   /** GiB of the budget, which `memoryLeftGb` is a part of: on a node with whole GPUs, their memory. Null if it is unknown. */
   readonly memoryBudgetGb: number | null;
@@ -86,7 +86,7 @@ export function fitRow(fit: Fit): FitRow {
 export function nodeRow(density: Density, site: DensitySite, now: Moment): NodeRow {
   const { place } = site;
   const { bestScore, count } = density.summaryOf(site);
-  const left = density.leftBytes(site);
+  const open = openBytes(density, site);
   const problem = place.staleReason ?? (place.machine.at === "known" ? undefined : place.machine.why);
   return {
     nodeName: place.name,
@@ -99,10 +99,16 @@ export function nodeRow(density: Density, site: DensitySite, now: Moment): NodeR
     kind: place.kind,
     schedulable: place.isSchedulable,
     bestScore: round(bestScore, 1),
-    memoryLeftGb: left === undefined ? null : (gibOf(left) ?? 0),
+    memoryLeftGb: open === undefined ? null : (gibOf(open) ?? 0),
     memoryBudgetGb: place.machine.at === "known" ? (gibOf(place.machine.machine.budgetBytes) ?? 0) : null,
     problem,
   };
+}
+
+/** Bytes that new engines may claim: none on a cordoned machine. Undefined if its budget is unknown. */
+export function openBytes(density: Density, site: DensitySite): number | undefined {
+  const left = density.leftBytes(site);
+  return left === undefined || site.place.isSchedulable ? left : 0;
 }
 
 /** Subtracts the requests of our pods from a node's memory, unless a host or a node's report has the measured value. */
@@ -154,7 +160,7 @@ export interface RankedRow {
   readonly model: FitRow;
   readonly stale: boolean;
   readonly schedulable: boolean;
-  /** True if it fits in addition to the current replicas. */
+  /** True if it fits in addition to the current replicas, on a machine that takes new ones. */
   readonly fitsNow: boolean;
 }
 
@@ -275,7 +281,7 @@ function rankedRow({ density, now }: Groups, fit: Fit, model: FitRow, site: Dens
     model,
     stale: density.isStale(site, now),
     schedulable: site.place.isSchedulable,
-    fitsNow: fit.claimBytes <= (density.leftBytes(site) ?? 0),
+    fitsNow: fit.claimBytes <= (openBytes(density, site) ?? 0),
   };
 }
 
@@ -314,7 +320,9 @@ export function catalogRow(
     bestScore: best.score,
     bestNode: best.nodeName,
     fitLevel: best.fitLevel,
-    nodeCount: total,
+    nodeCount: isAtLeast(minLevel, "marginal")
+      ? total
+      : rank(groups, [record], { minLevel: "marginal", sort: "score" }).total,
     nodes: listed.map(({ nodeName, score, fitLevel, stale, model }) => ({
       nodeName,
       score,

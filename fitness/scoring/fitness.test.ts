@@ -33,6 +33,18 @@ const machine = (budgetGiB: number, more: Partial<Machine> = {}): Machine => {
   return { ...read.machine, ...more };
 };
 
+test.each([
+  ["google/gemma-3-27b-it", { accelerator: "cpu", generation: undefined, bandwidthGBs: 50 }, "marginal"],
+  ["Qwen/Qwen3-0.6B", { accelerator: "cpu", generation: undefined, bandwidthGBs: 50 }, "perfect"],
+  ["google/gemma-3-27b-it", {}, "perfect"],
+  ["BAAI/bge-large-en-v1.5", { accelerator: "cpu", generation: undefined, bandwidthGBs: 0.5 }, "perfect"],
+] as const)("%s with enough memory on %o is a %s fit by its speed", (name, more, level) => {
+  const fit = bestFit(find(name), machine(200, more), { ...request, useCase: undefined, families: ["gguf"] });
+  expect(fit?.level).toBe(level);
+  const isSlow = level === "marginal";
+  expect(fit?.reasons.some((reason) => reason.includes("marginal at best"))).toBe(isSlow);
+});
+
 test("the computed score equals the worked example in docs/fitness.md", () => {
   const quantization = quantizationOf("Q4_K_M");
   if (quantization === undefined) throw new Error("unknown");

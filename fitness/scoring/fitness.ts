@@ -17,17 +17,21 @@ import {
   type FitLevel,
   fitLevel,
   isFor,
+  isSlow,
   qualityParts,
+  READABLE_PER_SECOND,
   type Score,
   scoreOf,
   type UseCase,
+  useCaseOf,
   withContext,
 } from "./score.ts";
 import { type Draft, draftClaims, type Speculation, speculationOf, speculativeSpeed } from "./speculation.ts";
 import { decodeSpeed, type Figure, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
 
 export interface FitRequest {
-  readonly useCase: UseCase;
+  /** Default: the model's own. */
+  readonly useCase?: UseCase | undefined;
   /** Tokens; the model's window if it is smaller. */
   readonly contextSize: number;
   /** Tokens that a service asks for: an engine reserves memory for all of them, also above the model's window. */
@@ -114,9 +118,10 @@ function bestCandidate(
     only === undefined ? hasFiles(record, family) : only.family === family,
   );
   const contextSize = Math.min(request.contextSize, record.context_length);
+  const useCase = request.useCase ?? useCaseOf(record);
   const sized = families.flatMap((family) => {
     const steps = only === undefined ? ladderOf(record, family) : [only];
-    return sizedIn(record, machine, { ...request, contextSize }, steps);
+    return sizedIn(record, machine, { ...request, useCase, contextSize }, steps);
   });
   // Quantizations that do not fit need no score, unless none fits.
   const fitting = sized.filter(({ share }) => share <= 1);
@@ -159,7 +164,11 @@ export function isAtLeast(level: FitLevel, minimum: FitLevel): boolean {
   return FIT_LEVELS.indexOf(level) <= FIT_LEVELS.indexOf(minimum);
 }
 
-interface Step extends FitRequest {
+interface Purpose extends FitRequest {
+  readonly useCase: UseCase;
+}
+
+interface Step extends Purpose {
   readonly quantization: Quantization;
 }
 
@@ -188,7 +197,7 @@ interface Candidate extends Sized {
 function sizedIn(
   record: CatalogRecord,
   { accelerator, budgetBytes }: Machine,
-  request: FitRequest,
+  request: Purpose,
   quantizations: readonly Quantization[],
 ): readonly Sized[] {
   const [first] = quantizations;
@@ -247,14 +256,15 @@ function withContextThatFits(
   return { ...candidate, score: withContext(candidate.score, candidate.step.useCase, contextSize) };
 }
 
-function enoughFor(record: CatalogRecord, { useCase }: FitRequest): number {
+function enoughFor(record: CatalogRecord, { useCase }: Purpose): number {
   return Math.min(enoughContext(useCase), record.context_length);
 }
 
 function briefOf({ budgetBytes }: Machine, candidate: Candidate): BriefFitness {
   const { step, claimBytes, share, tokensPerSecond, score } = candidate;
   const { name: quantization, family } = step.quantization;
-  return { quantization, family, level: fitLevel(share), score, claimBytes, budgetBytes, tokensPerSecond };
+  const level = fitLevel(share, { useCase: step.useCase, tokensPerSecond: tokensPerSecond.value });
+  return { quantization, family, level, score, claimBytes, budgetBytes, tokensPerSecond };
 }
 
 function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate): Fitness {
@@ -324,6 +334,9 @@ function reasonsOf(
       ? `only ${contextThatFits} tokens of context fit`
       : `up to ${contextThatFits} tokens of context fit`,
     `${tokensPerSecond.value.toFixed(1)} tokens/s (${tokensPerSecond.basis}, range ${tokensPerSecond.low.toFixed(0)} to ${tokensPerSecond.high.toFixed(0)})`,
+    ...(isSlow({ useCase, tokensPerSecond: tokensPerSecond.value })
+      ? [`below ${READABLE_PER_SECOND} tokens/s, so marginal at best`]
+      : []),
   ];
 }
 

@@ -2,7 +2,6 @@
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { ReplicaFit, ReplicaNeed } from "../../src/capacity/fitness.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import { categoryOf } from "../catalog/category.ts";
 import type { Match } from "../catalog/match.ts";
 import {
   familiesOn,
@@ -15,7 +14,6 @@ import {
 import type { CatalogRecord } from "../catalog/record.ts";
 import { type BriefFitness, briefFit, type FitRequest } from "./fitness.ts";
 import type { Machine } from "./machine.ts";
-import type { UseCase } from "./score.ts";
 
 /** The need of one replica; from the catalog if its header has not been read. */
 interface ScoredNeed extends Pick<ReplicaNeed, "claimBytes"> {
@@ -33,18 +31,6 @@ export const DEFAULT_CONTEXT = 8192;
 const LOADS_LESS =
   "its settings keep a part of the model out of this memory, and the size of that part is unknown";
 const NO_QUANTIZATION = "nothing names the quantization of its files";
-const PURPOSES: Readonly<Record<string, UseCase>> = {
-  Embedding: "embedding",
-  Coding: "coding",
-  Multimodal: "vision",
-  Reasoning: "reasoning",
-  Chat: "chat",
-};
-
-/** The use case for which the model was made. */
-export function useCaseOf(record: CatalogRecord): UseCase {
-  return PURPOSES[categoryOf(record)] ?? "general";
-}
 
 export function scoredNeedOf(
   { source, quantization, files = [], settings, claimBytes }: ReplicaNeed,
@@ -106,7 +92,7 @@ export function smallerFit(need: ScoredNeed, machine: Machine): string | undefin
   const { record } = need;
   if (record === undefined) return undefined;
   for (const contextSize of new Set([need.contextSize, Math.min(need.contextSize, DEFAULT_CONTEXT)])) {
-    const brief = briefFit(record, machine, fitRequestOf(need, record, { ...machine, contextSize }));
+    const brief = briefFit(record, machine, fitRequestOf(need, { ...machine, contextSize }));
     if (brief === undefined || brief.level === "too_tight") continue;
     const { quantization, claimBytes } = brief;
     return `with ${quantization} and a context of ${contextSize} it needs ${formatBytes(claimBytes)}`;
@@ -117,14 +103,13 @@ export function smallerFit(need: ScoredNeed, machine: Machine): string | undefin
 function briefOf(need: ScoredNeed, machine: Machine): BriefFitness | undefined {
   const { record, quantization } = need;
   if (record === undefined || quantization === undefined) return undefined;
-  const request = fitRequestOf(need, record, { ...machine, contextSize: need.contextSize });
+  const request = fitRequestOf(need, { ...machine, contextSize: need.contextSize });
   return briefFit(record, machine, { ...request, families: [quantization.family], quantization });
 }
 
 function fitRequestOf(
   { cacheType }: ScoredNeed,
-  record: CatalogRecord,
   { accelerator, contextSize }: { readonly accelerator: Accelerator; readonly contextSize: number },
 ): FitRequest {
-  return { useCase: useCaseOf(record), contextSize, cacheType, families: familiesOn(accelerator) };
+  return { contextSize, cacheType, families: familiesOn(accelerator) };
 }

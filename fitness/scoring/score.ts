@@ -1,5 +1,6 @@
 /** Scores a fit from 0 to 100: quality, speed, fit and context, weighted by use case. Pure. */
 
+import { categoryOf } from "../catalog/category.ts";
 import type { Quantization } from "../catalog/quantizations.ts";
 import { billions, type CatalogRecord, hasReleaseDay, perRecord } from "../catalog/record.ts";
 import { activeBillions, type Figure } from "./speed.ts";
@@ -49,12 +50,21 @@ const WEIGHTS: Readonly<Record<UseCase, Weights>> = {
 /** Up to this share of the budget the fit has full points. */
 const ROOMY = 0.7;
 const GOOD = 0.85;
+/** Tokens per second below which an answer is slower than people read, which is about four words a second: a marginal fit at best. */
+export const READABLE_PER_SECOND = 5;
 const FULL_POINTS = 40;
 const SIZE_POINTS = { ofOneBillion: 36, perTenfold: 26, least: 5, most: 95 };
 const NEWNESS = { since: Date.UTC(2023, 6, 1), perYear: 5, most: 15 };
 const YEAR_MS = 365.25 * 86_400_000;
 const MADE_FOR_IT = 8;
 const MADE_FOR_SOMETHING_ELSE = -6;
+const PURPOSES: Readonly<Record<string, UseCase>> = {
+  Embedding: "embedding",
+  Coding: "coding",
+  Multimodal: "vision",
+  Reasoning: "reasoning",
+  Chat: "chat",
+};
 
 export interface ScoreInput {
   readonly record: CatalogRecord;
@@ -133,14 +143,35 @@ export function enoughContext(useCase: UseCase): number {
   return WEIGHTS[useCase].enoughContext;
 }
 
-export function fitLevel(share: number): FitLevel {
+/** By the share of the budget that is claimed, and by the speed of answers if there are any. */
+export function fitLevel(
+  share: number,
+  speed?: { readonly useCase: UseCase; readonly tokensPerSecond: number },
+): FitLevel {
   if (share > 1) return "too_tight";
-  if (share > GOOD) return "marginal";
+  if (share > GOOD || (speed !== undefined && isSlow(speed))) return "marginal";
   return share > ROOMY ? "good" : "perfect";
 }
 
-/** Embedding models are only for embeddings, other models are not. */
-export function isFor(record: CatalogRecord, useCase: UseCase): boolean {
+/** Embedding models give no answers to read. */
+export function isSlow({
+  useCase,
+  tokensPerSecond,
+}: {
+  readonly useCase: UseCase;
+  readonly tokensPerSecond: number;
+}): boolean {
+  return useCase !== "embedding" && tokensPerSecond < READABLE_PER_SECOND;
+}
+
+/** The use case for which the model was made. */
+export function useCaseOf(record: CatalogRecord): UseCase {
+  return PURPOSES[categoryOf(record)] ?? "general";
+}
+
+/** Embedding models are only for embeddings, other models are not. Every model is for its own use case. */
+export function isFor(record: CatalogRecord, useCase: UseCase | undefined): boolean {
+  if (useCase === undefined) return true;
   const purposes = purposesOf(record);
   if (purposes.includes("embedding") || useCase === "embedding")
     return useCase === "embedding" && purposes.includes("embedding");

@@ -16,6 +16,7 @@ import {
   type NodeRow,
   nodeDetail,
   nodeRow,
+  openBytes,
   type RankedRow,
   rank,
   runtimeRowsOf,
@@ -176,7 +177,7 @@ function nodes({ density, now, query: input }: RouteInput): RouteResult {
   const { sort, ...paging } = input as unknown as Paging & { readonly sort: "name" | "score" | "memory" };
   const sites = [...density.sites()];
   if (sort === "score") sites.sort((a, b) => density.summaryOf(b).bestScore - density.summaryOf(a).bestScore);
-  if (sort === "memory") sites.sort((a, b) => (density.leftBytes(b) ?? -1) - (density.leftBytes(a) ?? -1));
+  if (sort === "memory") sites.sort((a, b) => (openBytes(density, b) ?? -1) - (openBytes(density, a) ?? -1));
   const { rows, page } = pageOf(sites, paging, ROWS, modelsOn);
   return listed(
     "nodes",

@@ -76,7 +76,9 @@ const nodeSchema = z.strictObject({
   kind,
   schedulable,
   bestScore: score,
-  memoryLeftGb: gb("Memory left for new engines; null if the budget is unknown").nullable(),
+  memoryLeftGb: gb(
+    "Memory left for new engines: 0 on a cordoned node, null if the budget is unknown",
+  ).nullable(),
   memoryBudgetGb: gb(
     "Memory that engines may claim in total, on a node with whole GPUs that of the GPUs; null if it is unknown",
   ).nullable(),
@@ -156,7 +158,7 @@ export const catalogResponse = z.strictObject({
       bestScore: score,
       bestNode: nodeName,
       fitLevel: fitLevel.describe("Fit on the best node."),
-      nodeCount: z.int().min(1).describe("Number of nodes that the model fits, listed or not."),
+      nodeCount: z.int().min(0).describe("Number of nodes that the model fits, listed or not."),
       nodes: z
         .array(
           z.strictObject({

@@ -69,6 +69,7 @@ export interface MachineFits {
   readonly ModelFits: readonly ModelFit[];
   /** For new engines; null if the budget is unknown. */
   readonly MemoryLeftGb: number | null;
+  readonly Schedulable: boolean;
 }
 
 export interface QueryRow extends MachineName {

@@ -6,7 +6,7 @@ export type FitName = "perfect" | "good" | "marginal" | "too_tight";
 const WORDS: Readonly<Record<FitName, StateWord>> = {
   perfect: { word: "Perfect fit", level: "ok" },
   good: { word: "Good fit", level: "ok" },
-  marginal: { word: "Tight fit", level: "warn" },
+  marginal: { word: "Marginal fit", level: "warn" },
   too_tight: { word: "Does not fit", level: "bad" },
 };
 

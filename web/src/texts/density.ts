@@ -9,7 +9,6 @@ export const densityText = {
     cores: (count: number) => (count === 1 ? "1 core" : `${count} cores`),
     memory: "Memory",
     free: (free: string, budget: string) => `${free} free of ${budget}`,
-    unused: (left: string, budget: string) => `${left} of ${budget} unused`,
     gpu: "GPU",
     noGpu: "none",
     backend: "Backend",

@@ -66,12 +66,15 @@ export const hostText = {
     idle: "Idle",
   },
   fits: {
-    why: "Models of the catalog that this host can run now, in addition to its replicas, with 8,192 tokens of context. The controller decides on which machine a deployed model is placed: it may choose another one.",
+    why: (onEmpty: number) =>
+      `Models of the catalog that this host can run now, in addition to its replicas, with 8,192 tokens of context. Without its replicas it can run ${onEmpty}. The controller decides on which machine a deployed model is placed: it may choose another one.`,
     none: "No model of the catalog fits now",
-    noneWhy: (onEmpty: number) =>
-      onEmpty === 0
-        ? "The host has too little memory for engines, or has not reported it yet."
-        : `${onEmpty} models fit the host without its replicas. Stop or move a replica to free memory.`,
+    noneWhy: (onEmpty: number, isCordoned: boolean) =>
+      isCordoned
+        ? "The host is cordoned: it takes no new replicas until it is uncordoned."
+        : onEmpty === 0
+          ? "The host has too little memory for engines, or has not reported it yet."
+          : `${onEmpty} models fit the host without its replicas. Stop or move a replica to free memory.`,
     memory: "Memory needed / free",
     deploy: (name: string) => `Deploy ${name}`,
   },

@@ -110,8 +110,8 @@ const COLUMNS: readonly Column<DensityModel>[] = [
   {
     id: "machines",
     header: words.machines,
-    value: ({ nodeCount, fitLevel }) => (fitLevel === "too_tight" ? 0 : nodeCount),
-    cell: ({ nodeCount, fitLevel }) => formatCount(fitLevel === "too_tight" ? 0 : nodeCount),
+    value: ({ nodeCount }) => nodeCount,
+    cell: ({ nodeCount }) => formatCount(nodeCount),
     width: "80px",
     isNumber: true,
     isWideOnly: true,

@@ -74,10 +74,7 @@ function NodeCard({ node }: { readonly node: DensityNode }) {
         <Row label={words.cpu} value={`${system.cpu_name} · ${words.cores(system.cpu_cores)}`} />
         <Row
           label={words.memory}
-          value={(node.schedulable ? words.free : words.unused)(
-            formatGib(memoryLeftGb ?? undefined),
-            formatGib(memoryBudgetGb ?? undefined),
-          )}
+          value={words.free(formatGib(memoryLeftGb ?? undefined), formatGib(memoryBudgetGb ?? undefined))}
         />
         <Row label={words.gpu} value={gpuOf(node)} />
         <Row label={words.backend} value={system.backend} />

@@ -36,11 +36,12 @@ export function FittingModels({ name }: { readonly name: string }) {
   }, [data]);
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Skeleton rows={8} />;
-  if (fitting.length === 0) return <Empty title={words.none} why={words.noneWhy(data.ModelFits.length)} />;
+  if (fitting.length === 0)
+    return <Empty title={words.none} why={words.noneWhy(data.ModelFits.length, !data.Schedulable)} />;
   const shown = fitting.filter((fit) => hasWords([fit.name, fit.best_quant], filter));
   return (
     <div className="stack">
-      <p className="muted prose">{words.why}</p>
+      <p className="muted prose">{words.why(data.ModelFits.length)}</p>
       <DataTable
         id="host-fits"
         label={hostText.tabs.fits}
