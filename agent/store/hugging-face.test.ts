@@ -11,7 +11,9 @@ import {
   sha256,
   startOrigin,
 } from "../../test/fixtures/origin.ts";
-import { fetchOptions, startStore } from "./fixtures/store.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { fetchOptions, patientLimits, silentLog, startStore, testClock } from "./fixtures/store.ts";
+import { fetchToVolume } from "./volume.ts";
 
 const weights = ggufBytes(400_000, 1);
 
@@ -232,4 +234,22 @@ test("a repository of ten thousand files is fetched completely, with each conten
   expect(origin.seen).toHaveLength(1 + 1 + contents.length);
   expect(readFileSync(join(model.path, "parts/9999.bin"), "utf8")).toBe("one");
   expect(await store.resolve({ source: "hf://org/many", format: "mlx" })).toEqual(model);
+});
+
+test("a repository of safetensors on a volume is reported with its format and its quantization", async () => {
+  await using origin = await startOrigin();
+  await using volume = await temporaryFolder();
+  const config = { model_type: "llama", quantization_config: { quant_method: "awq", bits: 4 } };
+  const files = { "config.json": Buffer.from(JSON.stringify(config)), "model.safetensors": weights };
+  serveRepo(origin, "org/awq", { files });
+  const result = await fetchToVolume({
+    request: { source: "hf://org/awq" },
+    ...{ volume: volume.path, folder: "aa", clock: testClock, log: silentLog, limits: patientLimits },
+    ...{ allowLoopback: true, hfEndpoint: origin.url, onProgress: () => undefined },
+    signal: new AbortController().signal,
+  });
+  expect(result).toMatchObject({
+    ...{ code: "Fetched", format: "safetensors", quantization: "awq-4bit" },
+    weightsBytes: weights.length,
+  });
 });

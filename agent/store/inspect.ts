@@ -7,6 +7,7 @@ import { createGgufReader } from "../../src/models/gguf/header.ts";
 import { summarizeGguf } from "../../src/models/gguf/summary.ts";
 import type { GgufHeader } from "../../src/models/gguf/types.ts";
 import { parseMlxConfig, parseSafetensorsIndex } from "../../src/models/mlx/config.ts";
+import { safetensorsQuantization } from "../../src/models/mlx/quantization.ts";
 import { summarizeMlx } from "../../src/models/mlx/summary.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
@@ -102,9 +103,12 @@ async function readHeader(file: FileHandle, size: number): Promise<GgufHeader> {
 }
 
 /** Inspects a folder of safetensors by its `config.json` and the size of its weights. Empty without a readable configuration: such a model is not admitted. */
-async function inspectMlx({ files }: StoredModel): Promise<Pick<ModelFacts, "gguf" | "problem">> {
+async function inspectMlx({
+  files,
+}: StoredModel): Promise<Pick<ModelFacts, "gguf" | "problem" | "quantization">> {
   const weights = files.filter(({ name }) => name.endsWith(".safetensors"));
-  const config = parseMlxConfig(await textOf(files, "config.json"));
+  const text = await textOf(files, "config.json");
+  const config = parseMlxConfig(text);
   if (weights.length === 0 || config === undefined) return {};
   const onDisk = sum(weights.map(({ sizeBytes }) => sizeBytes));
   const indexed = parseSafetensorsIndex(await textOf(files, "model.safetensors.index.json")) ?? 0;
@@ -112,7 +116,7 @@ async function inspectMlx({ files }: StoredModel): Promise<Pick<ModelFacts, "ggu
     const message = `the weights have ${onDisk} bytes, their index describes ${indexed}`;
     return { problem: { code: "GgufTruncated", message } };
   }
-  return { gguf: summarizeMlx(config, onDisk) };
+  return { gguf: summarizeMlx(config, onDisk), quantization: safetensorsQuantization(text) };
 }
 
 async function textOf(files: StoredModel["files"], name: string): Promise<string> {

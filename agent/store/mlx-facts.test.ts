@@ -38,13 +38,17 @@ test("a folder of safetensors is described by its config.json, and its weights a
     ...shards,
     "model.safetensors.index.json": index(3_999_000),
   };
-  const { gguf } = await inspect(folder.path, contents);
+  const { gguf, quantization } = await inspect(folder.path, contents);
+  expect(quantization, "MLX states no method").toBe(undefined);
   expect(gguf).toMatchObject({
     architecture: "qwen3",
     headCountKV: 8,
     quantization: "4-bit",
     weightsBytes: 4_000_000,
   });
+  const gptq = { ...config, quantization: undefined, quantization_config: { quant_method: "gptq", bits: 4 } };
+  const facts = await inspect(folder.path, { ...contents, "config.json": JSON.stringify(gptq) });
+  expect(facts).toMatchObject({ quantization: "gptq-4bit", gguf: { weightsBytes: 4_000_000 } });
 });
 
 test("shards that are smaller than their index states are reported as truncated", async () => {

@@ -88,8 +88,12 @@ async function fetchLocked(options: VolumeFetch, dir: string, signal: AbortSigna
 }
 
 function resultOf(request: ModelRequest, dir: string, model: StoredModel, facts: ModelFacts): FetchResult {
-  const { problem, gguf, sizeBytes } = facts;
-  const format = request.format ?? (gguf === undefined ? defaultFormat(parseSource(request.source)) : "gguf");
+  const { problem, gguf, quantization, sizeBytes } = facts;
+  // Folders of safetensors have facts of the same kind as a GGUF header.
+  const isSafetensors = model.files.some(({ name }) => name.endsWith(".safetensors"));
+  const found = isSafetensors ? "safetensors" : gguf && "gguf";
+  const named = defaultFormat(parseSource(request.source));
+  const format = request.format ?? (found === "gguf" ? found : (named ?? found));
   if (problem !== undefined && format === "gguf") return { ...problem, isRetryable: false };
   const { sha256, revision, mmprojPath } = model;
   return {
@@ -102,6 +106,7 @@ function resultOf(request: ModelRequest, dir: string, model: StoredModel, facts:
     format,
     revision,
     weightsBytes: gguf?.weightsBytes,
+    quantization,
     gguf: gguf === undefined ? undefined : ggufSchema.parse(gguf),
   };
 }

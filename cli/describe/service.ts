@@ -6,6 +6,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
+import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { revisionSpec } from "../../src/capacity/revision-data.ts";
 import { shortRevision } from "../../src/capacity/template.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
@@ -65,8 +66,8 @@ function pinnedRevision(modelRevision: string | undefined): string | undefined {
 
 function modelOf(name: string, model: Model | undefined): string {
   if (model === undefined) return `${name} (not found, or not readable)`;
-  const { phase, size, gguf, shortRevision } = model.status ?? {};
-  const about = [model.spec.source, shortRevision, gguf?.quantization, size, phase].filter(
+  const { phase, size, shortRevision } = model.status ?? {};
+  const about = [model.spec.source, shortRevision, quantizationOfWeights(model), size, phase].filter(
     (word) => word !== undefined,
   );
   return `${name} (${about.join(", ")})`;

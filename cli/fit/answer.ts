@@ -11,6 +11,7 @@ import type { FitReport } from "../../src/capacity/fit/fit.ts";
 import { type FlavorFit, fitOnFlavors } from "../../src/capacity/fit/flavor-fit.ts";
 import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
 import { NODES } from "../../src/kube/kinds.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
@@ -109,8 +110,11 @@ async function explain(
 }
 
 function describeModel({ model }: FitTarget): FitAnswer["model"] {
-  const quantization = model.status?.gguf?.quantization ?? model.spec.quantization;
-  return { name: model.metadata.name, source: model.spec.source, quantization };
+  return {
+    name: model.metadata.name,
+    source: model.spec.source,
+    quantization: quantizationOfWeights(model),
+  };
 }
 
 /** Queued services with at least the priority of this service, which would be scheduled after them. */

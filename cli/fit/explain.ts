@@ -7,6 +7,7 @@ import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import type { ReplicaNeed, ReplicaPlace } from "../../src/capacity/fitness.ts";
 import { costOfNode } from "../../src/capacity/node-cost.ts";
+import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { type MachineScore, type ScoreWeights, scoreMachines } from "../../src/capacity/score.ts";
 import type { DescribedNode } from "../cluster/nodes.ts";
 import { alignColumns } from "../program/table.ts";
@@ -95,13 +96,13 @@ function explainNodes(
 
 /** Tokens per second that the catalog expects, if it has the model and the model fits. */
 function estimator({ fit, model, records }: ExplainInput): (place: ReplicaPlace) => number | undefined {
-  const { spec, status } = model;
+  const { spec } = model;
   const { claim, template } = fit;
   const claimBytes: ReplicaNeed["claimBytes"] = (accelerator) =>
     claim.at === "estimated" ? (claim.on?.[accelerator] ?? claim.memory).claimBytes : undefined;
   const scorer = createFitness(records).forReplica({
     source: spec.source,
-    quantization: status?.gguf?.quantization ?? spec.quantization,
+    quantization: quantizationOfWeights(model),
     files: spec.files,
     settings: template.engine,
     claimBytes,

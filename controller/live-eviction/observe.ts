@@ -17,6 +17,7 @@ import type {
 } from "../../src/capacity/fitness.ts";
 import { onLastFlavor } from "../../src/capacity/flavors/apply.ts";
 import { flavorsOf, platformOfFlavor } from "../../src/capacity/flavors/narrow.ts";
+import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { type Deployment, hasPodEnded, type Node, type Pod } from "../../src/kube/workload-objects.ts";
 import { backendOf } from "../backend/turns.ts";
@@ -268,6 +269,6 @@ function scoreOf(fit: ReplicaFit): number | undefined {
   return fit.at === "fits" ? fit.scored?.score : undefined;
 }
 
-function weightsOf({ spec, status }: Model) {
-  return { source: spec.source, quantization: status?.gguf?.quantization };
+function weightsOf(model: Model) {
+  return { source: model.spec.source, quantization: quantizationOfWeights(model) };
 }

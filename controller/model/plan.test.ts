@@ -308,10 +308,16 @@ test("a Model for pods that fetch the weights themselves is Ready in a format th
   const found = { files: ["a.safetensors"], format: "safetensors" as const, isChosen: false };
   const inspection: InspectionResult = {
     at: "found",
-    found: { ...found, sizeBytes: 5, revision: undefined, sha256: undefined, gguf: undefined },
+    found: {
+      ...{ ...found, sizeBytes: 5, revision: undefined, sha256: undefined, gguf: undefined },
+      quantization: "awq-4bit",
+    },
   };
   const status = planModelStatus({ model: forPods, hosts: [], task, inspection, isKnown: false }, NOW);
-  expect(status).toMatchObject({ phase: "Ready", message: expect.stringContaining("each pod") });
+  expect(status).toMatchObject({
+    ...{ phase: "Ready", message: expect.stringContaining("each pod") },
+    quantization: "awq-4bit",
+  });
 });
 
 test("a file on a host is Unknown until a service has served it, and a missing file is reported", () => {

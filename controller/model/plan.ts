@@ -352,12 +352,13 @@ function sourceFacts(
   model: Model,
   found: Pick<Inspected, "files" | "sizeBytes"> & Omit<Fetched, "code" | "file" | "files" | "sizeBytes">,
 ): Partial<ModelStatus> {
-  const { files, sizeBytes, weightsBytes, sha256, format, revision, gguf } = found;
+  const { files, sizeBytes, weightsBytes, quantization, sha256, format, revision, gguf } = found;
   return {
     cacheKey: cacheKeyOf(model),
     files: [...files],
     ...sizes(sizeBytes),
     weightsBytes,
+    quantization,
     sha256,
     format,
     revision: revision?.slice(0, 256),

@@ -22,7 +22,7 @@ import { flavorsOf, platformOfFlavor } from "../../src/capacity/flavors/narrow.t
 import type { NamedModels } from "../../src/capacity/named-models.ts";
 import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
-import { withParams } from "../../src/capacity/resolve.ts";
+import { quantizationOfWeights, withParams } from "../../src/capacity/resolve.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
@@ -238,10 +238,11 @@ function* onNodes({ nodes, ...input }: PreflightInput, model: Model): Iterable<C
 
 function scorerFor(
   { fitness }: Pick<PreflightInput, "fitness">,
-  { spec: { source, quantization, files }, status }: Model,
+  model: Model,
   settings: ReplicaNeed["settings"],
   claimBytes?: ReplicaNeed["claimBytes"],
 ): ReplicaScorer | undefined {
-  const named = status?.gguf?.quantization ?? quantization;
-  return fitness?.forReplica({ source, quantization: named, files, settings, claimBytes });
+  const { source, files } = model.spec;
+  const quantization = quantizationOfWeights(model);
+  return fitness?.forReplica({ source, quantization, files, settings, claimBytes });
 }

@@ -24,13 +24,14 @@ const needWith = (
   limits: Readonly<Record<string, string>>,
   spec: object = {},
   ofService: object = {},
+  status: object = {},
 ): ExtenderNeed => {
   const model = measuredModel("default");
   const service = measuredService("default");
   return needOf(
     podWith(limits),
     { ...service, spec: { ...service.spec, ...ofService } },
-    { ...model, spec: { ...model.spec, ...spec } },
+    { ...model, spec: { ...model.spec, ...spec }, status: { ...model.status, ...status } },
     table,
   );
 };
@@ -113,12 +114,22 @@ test.each<[string | undefined, string, ExtenderNeed, Devices["gpu"]]>([
     needWith(ONE, { hardware: { gpu: { layers: 10 } } }),
     { vendor: "NVIDIA", bytesEach: 4 * GIB },
   ],
-  [
-    "GPU sm_70 has no fast 4-bit arithmetic, which AWQ needs",
-    "AWQ on Volta",
-    needWith(ONE, { quantization: "AWQ" }),
-    { vendor: "NVIDIA", arch: "sm_70", int4: false },
-  ],
+  ...(
+    [
+      ["AWQ", needWith(ONE, { quantization: "AWQ" })],
+      ["AWQ", needWith(ONE, {}, {}, { quantization: "awq-4bit" })],
+      ["FP8", needWith(ONE, {}, {}, { quantization: "fbgemm_fp8" })],
+      ["FP8", needWith(ONE, {}, { vllmConfig: { quantization: "fp8" } })],
+      [undefined, needWith(ONE, {}, {}, { quantization: "gptq-4bit" })],
+      [undefined, needWith(ONE, {}, { vllmConfig: { quantization: "gptq" } }, { quantization: "awq-4bit" })],
+      [undefined, needWith({ "amd.com/gpu": "1" }, {}, {}, { quantization: "fp8" })],
+    ] as const
+  ).map(([named, need]): [string | undefined, string, ExtenderNeed, Devices["gpu"]] => [
+    named && `GPU sm_70 is older than compute capability 7.5, which ${named} needs`,
+    `${named} on a GPU before Turing`,
+    need,
+    { vendor: need.vendor ?? "NVIDIA", arch: "sm_70", int4: false },
+  ]),
 ])("the node is rejected with %s: %s", (why, _, need, devices) => {
   expect(mismatchOf(need, facts(devices))).toBe(why);
 });

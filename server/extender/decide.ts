@@ -11,8 +11,8 @@ import {
   type GpuVendor,
   vendorOfAccelerator,
 } from "../../src/capacity/devices/devices.ts";
-import { isPartlyOffloaded } from "../../src/capacity/offload.ts";
-import { formatOf } from "../../src/capacity/resolve.ts";
+import { engineQuantizations, isPartlyOffloaded } from "../../src/capacity/offload.ts";
+import { formatOf, quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import {
   type ScoredFigures,
   type ScoreWeights,
@@ -47,8 +47,8 @@ export interface ExtenderNeed {
   readonly memoryPerGpu: NeededMemory | undefined;
   /** Memory of the MIG slice that the pod requests by its profile. */
   readonly sliceBytes: number | undefined;
-  /** The engine computes on 4-bit weights by instructions that older GPUs of NVIDIA lack. */
-  readonly needsInt4: boolean;
+  /** AWQ or FP8, which no engine runs on NVIDIA's GPUs before Turing. GPTQ runs there. */
+  readonly needsTuringFor: string | undefined;
   /** Measured tokens per second by device class. */
   readonly speeds: Readonly<Record<string, number>>;
   /** Among which the scheduler chooses, in order of preference; empty if there is no choice. */
@@ -99,10 +99,16 @@ export function needOf(
     gpus,
     memoryPerGpu: gpus === 0 ? undefined : memoryPerGpu(service, model, gpus),
     sliceBytes: requested.sliceBytes,
-    needsInt4: vendor === "NVIDIA" && /^awq/i.test(model.spec.quantization ?? ""),
+    needsTuringFor: vendor === "NVIDIA" ? turingQuantization(service, model) : undefined,
     speeds: speedsByClass(table, subject),
     flavors: flavorsOffered(pod, service, model),
   };
+}
+
+/** What the engine is told takes precedence over what the files state. */
+function turingQuantization({ spec }: InferenceService, model: Model): string | undefined {
+  const [named = quantizationOfWeights(model)] = engineQuantizations(spec);
+  return /awq|fp8/i.exec(named ?? "")?.[0].toUpperCase();
 }
 
 function inPods(runtime: Parameters<typeof engineDescription>[0]): boolean {
@@ -147,8 +153,9 @@ export function mismatchOf(need: ExtenderNeed, { devices: { gpu } }: NodeFacts):
   const { vendor, memoryPerGpu: needed, sliceBytes } = need;
   if (vendor !== undefined && gpu.vendor !== vendor)
     return `GPU vendor is ${gpu.vendor}, the model needs ${vendor}`;
-  if (need.needsInt4 && gpu.int4 === false)
-    return `GPU ${gpu.arch ?? gpu.product ?? ""} has no fast 4-bit arithmetic, which AWQ needs`;
+  // Turing is also the first one that computes on 4-bit integers, which is what is known of a GPU.
+  if (need.needsTuringFor !== undefined && gpu.int4 === false)
+    return `GPU ${gpu.arch ?? gpu.product ?? ""} is older than compute capability 7.5, which ${need.needsTuringFor} needs`;
   const bytes = sliceBytes ?? gpu.bytesEach;
   if (needed === undefined || bytes === undefined || bytes >= needed.minBytes) return undefined;
   const what = sliceBytes !== undefined || gpu.isSliced === true ? "MIG slice" : "GPU";

@@ -201,6 +201,13 @@ const modelStatusSchema = z.object({
   weightsBytes: bytes(
     "Total size of the tensors in bytes, from the header: the memory that the weights use.",
   ).optional(),
+  quantization: z
+    .string()
+    .max(128)
+    .describe(
+      "Quantization of safetensors according to quantization_config in their config.json, for example awq-4bit, gptq-4bit or fp8. Absent if the weights are not quantized, and for other formats.",
+    )
+    .optional(),
   sha256: z.string().max(64).describe("SHA-256 of the main file, if known.").optional(),
   format: formatSchema.describe("Format detected in the file or derived from the source.").optional(),
   files: z

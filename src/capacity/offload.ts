@@ -12,7 +12,7 @@ const LESS_BY_ARGUMENT =
  */
 export function isPartlyOffloaded(spec: InferenceServiceSpec, settings: EngineSettings): boolean {
   const { gpuLayers = -1, moeCPUOffload, moeCPULayers = 0, noKvOffload } = settings;
-  const { vllmConfig, sglangConfig, tgiConfig, personaPlexConfig } = spec;
+  const { vllmConfig, sglangConfig, personaPlexConfig } = spec;
   return (
     isUnsized(settings) ||
     gpuLayers >= 0 ||
@@ -21,9 +21,18 @@ export function isPartlyOffloaded(spec: InferenceServiceSpec, settings: EngineSe
       true,
     ) ||
     [vllmConfig, sglangConfig].some((config) => (config?.cpuOffloadGB ?? 0) > 0) ||
-    [vllmConfig?.quantization, sglangConfig?.quantization, tgiConfig?.quantize].some(
-      (one) => one !== undefined,
-    )
+    engineQuantizations(spec).length > 0
+  );
+}
+
+/** Quantizations that the engine of the service loads the weights in. */
+export function engineQuantizations({
+  vllmConfig,
+  sglangConfig,
+  tgiConfig,
+}: InferenceServiceSpec): readonly string[] {
+  return [vllmConfig?.quantization, sglangConfig?.quantization, tgiConfig?.quantize].filter(
+    (one) => one !== undefined,
   );
 }
 

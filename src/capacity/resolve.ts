@@ -226,6 +226,11 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
   };
 }
 
+/** As the files state it, or else as the Model selects it. */
+export function quantizationOfWeights({ spec, status }: Model): string | undefined {
+  return status?.quantization ?? status?.gguf?.quantization ?? spec.quantization;
+}
+
 /** spec.format of the Model, else the format that was detected at its source, else that of the source's name, else gguf. */
 export function formatOf({ spec, status }: Model): ModelFormat {
   return spec.format ?? status?.format ?? defaultFormat(parseSource(spec.source)) ?? "gguf";

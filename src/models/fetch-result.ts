@@ -20,6 +20,8 @@ const fetchedSchema = z.object({
   format: formatSchema.optional(),
   revision: z.string().max(256).optional(),
   weightsBytes: z.int().min(0).optional(),
+  /** Of safetensors, from their config.json. */
+  quantization: z.string().max(128).optional(),
   gguf: ggufSchema.optional(),
 });
 

@@ -9,7 +9,7 @@ import { contradictionOf } from "../../../src/capacity/flavors/contradictions.ts
 import { platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import type { FlavorState, JudgedFlavor } from "../../../src/capacity/flavors/plan.ts";
 import type { HostsRoom } from "../../../src/capacity/placement/scheduler/what-if.ts";
-import { resolveService } from "../../../src/capacity/resolve.ts";
+import { quantizationOfWeights, resolveService } from "../../../src/capacity/resolve.ts";
 import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
@@ -153,7 +153,7 @@ function misfitOf(
   const need = podNeed({ service, model });
   const { settings, claimBytes } = need;
   const { source } = model.spec;
-  const quantization = model.status?.gguf?.quantization;
+  const quantization = quantizationOfWeights(model);
   const scorer = fitness.forReplica({ source, quantization, settings, claimBytes });
   return (node) => {
     const fit = scorer.fitOn({ node: readReportedNode(fitness, node, watches.nodeReports), pod: need });

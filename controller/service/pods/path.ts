@@ -2,7 +2,7 @@
 
 import { ANNOTATION_NODE_MOVE } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
-import type { Blocked } from "../../../src/capacity/resolve.ts";
+import { type Blocked, quantizationOfWeights } from "../../../src/capacity/resolve.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
@@ -155,7 +155,7 @@ function observeNodes(
   const { need } = resolution;
   const { settings, claimBytes } = need;
   const { source } = model.spec;
-  const quantization = model.status?.gguf?.quantization;
+  const quantization = quantizationOfWeights(model);
   const measured = benchmarksIn(watches.benchmarks).results;
   const scorer = fitness.forReplica({ source, quantization, settings, claimBytes }, measured);
   const nodes = watches.nodes

@@ -5,6 +5,7 @@ import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
+import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
 import { defined } from "../../../src/util/defined.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { isZero } from "../../workload/strategy.ts";
@@ -33,7 +34,7 @@ export function planPodsStatus(input: PodsStatusInput, nowIso: string): Inferenc
     model: defined({
       name: mainModelOf(service.spec),
       source: model?.spec.source,
-      quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
+      quantization: model && quantizationOfWeights(model),
       sizeBytes: model?.status?.sizeBytes,
     }),
     ...revisionsOf(input, verdict),

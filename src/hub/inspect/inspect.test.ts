@@ -123,37 +123,47 @@ test("a repository with one model is resolved to that model at one commit", asyn
 });
 
 test("missing and ambiguous repositories and other formats are reported with their own results", async () => {
+  const listing = {
+    sha: "1",
+    siblings: [
+      { rfilename: "model.safetensors", size: 70 },
+      { rfilename: "config.json", size: 7 },
+    ],
+  };
   const answers: Record<string, unknown> = {
     "org/two": { siblings: [{ rfilename: "a.gguf" }, { rfilename: "b.gguf" }] },
     "org/none": { siblings: [{ rfilename: "README.md" }] },
-    "org/safe": {
-      sha: "1",
-      siblings: [
-        { rfilename: "model.safetensors", size: 70 },
-        { rfilename: "config.json", size: 7 },
-      ],
-    },
+    "org/safe": listing,
     "org/odd": "<html>",
+    "org/large": listing,
+    "org/refused": listing,
+  };
+  const config = {
+    "/org/safe/resolve/1/config.json": '{"quantization_config":{"quant_method":"fp8"}}',
+    "/org/large/resolve/1/config.json": `{"quantization_config":{"quant_method":"fp8"}}${" ".repeat(4 << 20)}`,
   };
   const hub = await serveModel((request, response) => {
+    const file = (config as Record<string, string>)[request.url ?? ""];
+    if (file !== undefined) return void response.end(file);
     const answer = answers[/^\/api\/models\/([^/]+\/[^/]+)\//.exec(request.url ?? "")?.[1] ?? ""];
     if (answer === undefined) response.writeHead(404).end();
     else response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
   });
-  const config = { hfEndpoint: hub.url };
-  expect(await failureOf(inspectNow("hf://org/two", {}, config))).toMatchObject({ code: "SourceAmbiguous" });
-  expect(await failureOf(inspectNow("hf://org/none", {}, config))).toMatchObject({
+  const settings = { hfEndpoint: hub.url };
+  expect(await failureOf(inspectNow("hf://org/two", {}, settings))).toMatchObject({
+    code: "SourceAmbiguous",
+  });
+  expect(await failureOf(inspectNow("hf://org/none", {}, settings))).toMatchObject({
     code: "SourceIsNotAModel",
   });
-  expect(await failureOf(inspectNow("hf://org/missing", {}, config))).toMatchObject({
+  expect(await failureOf(inspectNow("hf://org/missing", {}, settings))).toMatchObject({
     code: "SourceNotFound",
   });
-  expect(await failureOf(inspectNow("hf://org/odd", {}, config))).toMatchObject({ code: "SourceRefused" });
-  expect(await inspectNow("hf://org/safe", {}, config)).toMatchObject({
-    format: "safetensors",
-    sizeBytes: 77,
-    gguf: undefined,
-  });
+  expect(await failureOf(inspectNow("hf://org/odd", {}, settings))).toMatchObject({ code: "SourceRefused" });
+  const safe = { format: "safetensors", sizeBytes: 77, gguf: undefined };
+  expect(await inspectNow("hf://org/safe", {}, settings)).toMatchObject({ ...safe, quantization: "fp8" });
+  for (const source of ["hf://org/refused", "hf://org/large"])
+    expect(await inspectNow(source, {}, settings)).toMatchObject({ ...safe, quantization: undefined });
 });
 
 test("a projector is read too, and its size is included in the total", async () => {

@@ -3,9 +3,11 @@ import { MetalbridgeError } from "../../api/errors.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import { type GgufSummary, summarizeGguf } from "../../models/gguf/summary.ts";
 import type { GgufHeader } from "../../models/gguf/types.ts";
+import { safetensorsQuantization } from "../../models/mlx/quantization.ts";
 import type { RemoteSource } from "../../models/source/kinds/registry.ts";
 import { defaultFormat } from "../../models/source/parse.ts";
 import type { FileSelector } from "../../models/source/select.ts";
+import { requestText } from "../client.ts";
 import { SourceFailure, transient } from "../failure.ts";
 import type { Access, OpenSource } from "../remote-source.ts";
 import { readMark, type SourceMark } from "./change-marker.ts";
@@ -36,6 +38,8 @@ export interface Inspected {
   /** Checksum of the main file. */
   readonly sha256: string | undefined;
   readonly gguf: GgufSummary | undefined;
+  /** Of safetensors, from their config.json. */
+  readonly quantization?: string | undefined;
 }
 
 export type InspectSource = (request: InspectRequest) => Promise<Inspected>;
@@ -77,6 +81,8 @@ export async function withinMs<T>(
 }
 
 const MAX_LISTED = 512;
+/** Typical ones have a few KiB, those with a list of excluded layers some hundred. */
+const MAX_CONFIG_BYTES = 4 << 20;
 
 async function resolve(request: InspectRequest, settings: InspectSettings) {
   const { source, signal } = request;
@@ -101,7 +107,27 @@ async function inspect(request: InspectRequest, settings: InspectSettings): Prom
     revision: resolved.revision ?? facts.etag,
     sha256: resolved.files.length === 1 ? main?.sha256 : undefined,
     gguf: facts.gguf,
+    quantization:
+      resolved.format === "safetensors" ? await readQuantization(opened, resolved, signal) : undefined,
   };
+}
+
+/** Undefined also if the server refuses the file: its content is no condition for serving the model. */
+async function readQuantization(
+  { authorize, judge, rules }: OpenSource,
+  { files }: ResolvedSource,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const config = files.find(({ name }) => name === "config.json");
+  if (config === undefined) return undefined;
+  try {
+    const limits = { maxBytes: MAX_CONFIG_BYTES };
+    const { text } = await requestText(config.url, { authorize, judge, signal }, rules, limits);
+    return safetensorsQuantization(text);
+  } catch (error) {
+    if (error instanceof SourceFailure && !error.isTransient) return undefined;
+    throw error;
+  }
 }
 
 /** Reads the header of every part. The first describes the model, and all parts determine its size. The projector counts only for the size. */

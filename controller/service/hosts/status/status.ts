@@ -10,6 +10,7 @@ import type {
   ServicePlacement,
 } from "../../../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../../../src/api/inference-service/roles.ts";
+import { quantizationOfWeights } from "../../../../src/capacity/resolve.ts";
 import { defined } from "../../../../src/util/defined.ts";
 import { truncate } from "../../../../src/util/text.ts";
 import { serviceUrlOf } from "../../owned/kube-service.ts";
@@ -65,7 +66,7 @@ function modelOf({ draft }: HostsStatusFacts): Pick<InferenceServiceStatus, "mod
   const about = {
     name: mainModelOf(service.spec),
     source: model?.spec.source,
-    quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
+    quantization: model && quantizationOfWeights(model),
     sizeBytes: model?.status?.sizeBytes,
   };
   const runtime =
