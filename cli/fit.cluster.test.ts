@@ -176,6 +176,11 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
     ),
   ]);
 
+  await writeFile(manifest, spec('placement: { "on": Pods }'));
+  expect((await runVerb(["fit", "-f", manifest], desk)).stdout).toContain(
+    "note: the service runs in pods on Linux nodes, because spec.placement.on is Pods; the hosts below count with",
+  );
+
   await writeFile(manifest, spec("contextSize: many"));
   expect(await runVerb(["fit", "-f", manifest], desk)).toMatchObject({
     code: 1,

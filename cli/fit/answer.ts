@@ -12,6 +12,7 @@ import { type FlavorFit, fitOnFlavors } from "../../src/capacity/fit/flavor-fit.
 import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
+import { runsOn, whyRunsThere } from "../../src/capacity/runs-on.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
 import { NODES } from "../../src/kube/kinds.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
@@ -80,6 +81,7 @@ export async function answerFit(
     notes: [
       ...missingOf(...seen),
       ...(seen[1].missing === undefined ? [] : [UNSEEN_CLAIMS]),
+      ...placeNotes(target),
       ...flavorNotes(fit),
       ...notesOf(
         target,
@@ -124,6 +126,12 @@ function waitingBefore(services: readonly InferenceService[], { spec }: Inferenc
     .filter(({ status }) => (status?.effectivePriority ?? 0) >= PRIORITIES[spec.priority])
     .sort((a, b) => (a.status?.queuePosition ?? 0) - (b.status?.queuePosition ?? 0))
     .map(({ metadata }) => keyOf(metadata));
+}
+
+/** Hosts are judged also for a service that uses none. */
+function placeNotes({ service, model }: FitTarget): readonly string[] {
+  if (runsOn(service, model) !== "Pods") return [];
+  return [`the service ${whyRunsThere(service, model)}; the hosts below count with spec.placement.on: Hosts`];
 }
 
 function flavorNotes({ flavor, inPods }: FlavorFit): readonly string[] {

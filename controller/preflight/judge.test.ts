@@ -140,7 +140,15 @@ test("each pod takes the GPUs that it requests, and nodes without GPUs do not co
   });
   const two = service({ resources: { gpu: 2 } });
   expect(judge({ model: model("cuda"), service: two, nodes })).toEqual({ at: "fits", on: "gpu" });
-  expect(judge({ model: model("cpu"), nodes: [node("small", "8Gi")] })).toMatchObject({ at: "nowhere" });
+  const large = { hosts: [host("mac-1", 512)], nodes: [node("small", "8Gi")] };
+  expect(judge({ model: model("cpu"), ...large }), "although a host has room").toMatchObject({
+    at: "nowhere",
+    message: expect.stringMatching(
+      /; the service runs in pods on Linux nodes, because the accelerator of Model qwen is cpu$/,
+    ),
+  });
+  const onHosts = service({ placement: { on: "Hosts" } });
+  expect(judge({ model: model("cpu"), service: onHosts, ...large })).toEqual({ at: "fits", on: "mac-1" });
   expect(judge({ model: model("cpu"), nodes })).toEqual({ at: "fits", on: "plain" });
 });
 

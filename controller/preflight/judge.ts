@@ -23,7 +23,7 @@ import type { NamedModels } from "../../src/capacity/named-models.ts";
 import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import { quantizationOfWeights, withParams } from "../../src/capacity/resolve.ts";
-import { runsOn } from "../../src/capacity/runs-on.ts";
+import { runsOn, whyRunsThere } from "../../src/capacity/runs-on.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
@@ -79,7 +79,9 @@ export function preflightService(input: PreflightInput): Preflight {
     return { at: "unknown", why: `BackendRuntime ${backendRuntime.name} does not exist yet` };
   const on = runsOn(service, model);
   try {
-    return verdictOf(candidatesOf(input, model, on), on !== "Hosts" && !input.hasFixedNodes);
+    // Hosts with room do not count then.
+    const place = on === "Pods" ? whyRunsThere(service, model) : undefined;
+    return verdictOf(candidatesOf(input, model, on), on !== "Hosts" && !input.hasFixedNodes, place);
   } catch (error) {
     // The status of the service will report other problems.
     if (error instanceof MetalbridgeError) return { at: "unknown", why: error.message };
@@ -131,7 +133,8 @@ function unknownFlavor({ name }: Flavor, why: string): Candidate {
 }
 
 /** Judges no further machine once one fits: every request to create or change a service waits for the answer. */
-function verdictOf(machines: Iterable<Candidate>, mayGrow: boolean): Preflight {
+function verdictOf(machines: Iterable<Candidate>, mayGrow: boolean, place: string | undefined): Preflight {
+  const there = place === undefined ? "" : `; the service ${place}`;
   const candidates: Candidate[] = [];
   for (const candidate of machines) {
     if (candidate.fit.at === "fits") return { at: "fits", on: candidate.name };
@@ -140,11 +143,11 @@ function verdictOf(machines: Iterable<Candidate>, mayGrow: boolean): Preflight {
   const unknown = candidates.find(({ fit }) => fit.at === "unknown");
   if (unknown?.fit.at === "unknown") return { at: "unknown", why: `${unknown.name}: ${unknown.fit.why}` };
   const [nearest] = candidates.flatMap(shortageOf).sort((a, b) => a.short - b.short);
-  if (nearest === undefined) return { at: "unknown", why: "no machine is known that may run it" };
+  if (nearest === undefined) return { at: "unknown", why: `no machine is known that may run it${there}` };
   const { name, needs, offers, help } = nearest;
   const advice = help?.();
   const hint = advice === undefined ? "" : `; ${advice}`;
-  const message = `needs ${formatBytes(needs)}, but the closest machine, ${name}, offers ${formatBytes(offers)}${hint}`;
+  const message = `needs ${formatBytes(needs)}, but the closest machine, ${name}, offers ${formatBytes(offers)}${hint}${there}`;
   return { at: "nowhere", message, mayGrow };
 }
 

@@ -24,6 +24,24 @@ export function runsOn({ spec }: Placed, model: Model | undefined): RunsOn | und
   return model && platformOf(model);
 }
 
+const PLACES: Readonly<Record<RunsOn, string>> = {
+  Hosts: "runs on hosts",
+  Pods: "runs in pods on Linux nodes",
+  Auto: "runs on hosts and in pods on Linux nodes",
+};
+
+/** "runs in pods on Linux nodes, because the accelerator of Model chat is cpu"; undefined if flavors decide. */
+export function whyRunsThere(service: Placed, model: Model): string | undefined {
+  const { spec } = service;
+  if (flavorsOf(spec, model) !== undefined) return undefined;
+  const stated = spec.placement?.on;
+  const { accelerator = DEFAULT_MODEL_ACCELERATOR } = model.spec.hardware ?? {};
+  const place = PLACES[stated ?? platformOf(model)];
+  return stated === undefined
+    ? `${place}, because the accelerator of Model ${model.metadata.name} is ${accelerator}`
+    : `${place}, because spec.placement.on is ${stated}`;
+}
+
 /** Machines that a service can use at all. */
 export interface UsableMachines {
   readonly on: RunsOn;

@@ -135,7 +135,6 @@ const words: readonly Word[] = [
       "agent/config/schema.ts": "explains when calibration is absent",
       "cli/fit/target.ts": "`metalbridge fit SOURCE` asks about hosts",
       "cli/fit/llmfit.ts": "a backend, as llmfit calls it",
-      "controller/model/source/classify.ts": "names the hosts that cannot fetch a kind of source",
       "src/capacity/placement/budget.ts": "the table of Metal's default limits",
       "src/capacity/runs-on.ts": "a Model for Metal can use the CPU of a node",
       "src/console/rows.ts": "the backend of a machine, as the console shows it",

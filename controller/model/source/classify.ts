@@ -77,13 +77,9 @@ function taskFor(
         unwatched: "the host reads the file in place",
       };
     case "pvc":
-      throw new MetalbridgeError(
-        "SourceNotSupported",
-        "Metal hosts cannot mount the claim of a pvc:// source",
-        {
-          summary: "use file:// for weights that are on the hosts, or run the model in pods",
-        },
-      );
+      throw new MetalbridgeError("SourceNotSupported", "hosts cannot mount the claim of a pvc:// source", {
+        summary: "use file:// for weights that are on the hosts, or run the model in pods",
+      });
     default:
       return source satisfies never;
   }

@@ -38,7 +38,11 @@ export const modelColumns: readonly PrinterColumn[] = [
   text("Phase", ".status.phase", "Phase of the Model: Pending, Downloading, Ready or Failed."),
   text("Size", ".status.size", "Total size of all files."),
   text("Quant", ".status.gguf.quantization", "Quantization of the weights."),
-  text("Accelerator", ".spec.hardware.accelerator", "Accelerator that the model runs on."),
+  text(
+    "Accelerator",
+    ".spec.hardware.accelerator",
+    "Accelerator, which decides where services run: metal on hosts, all others in pods.",
+  ),
   text("Revision", ".status.shortRevision", "First digits of the revision that replicas fetch."),
   date("Checked", ".status.checkedAt", "Time since the last successful check of the source."),
   date("Changed", ".status.changedAt", "Time since this content was first found at the source."),

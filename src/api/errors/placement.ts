@@ -230,8 +230,8 @@ export const placementErrors = {
   },
   Suspended: { what: "spec.suspend is true, so all replicas are stopped.", do: "set spec.suspend to false" },
   FieldsNotHonored: {
-    what: "Fields of the spec are ignored on Metal hosts, or honored only in part; the message lists them, with what is used instead.",
-    do: "remove them, or keep them for a Linux accelerator",
+    what: "Fields of the spec are ignored on hosts, or honored only in part; the message lists them, with what is used instead.",
+    do: "remove them, or keep them for services in pods",
   },
   NoAuth: {
     what: "No API key is required: any client that reaches the Service, or a replica's port on its host, can use the model.",

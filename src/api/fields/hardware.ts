@@ -102,7 +102,7 @@ export const hardwareSchema = z
   .object({
     accelerator: acceleratorSchema
       .describe(
-        "Accelerator that the model runs on. metal means hosts with an agent: Macs (Metal) and Linux machines (CPU). All other values mean pods on Linux nodes. spec.placement.on of a service overrides it. Defaults to metal.",
+        "What the model is computed on, and thereby where its services run. metal: on hosts with an agent, which are Macs (Metal) and Linux machines (CPU). cpu: in pods on Linux nodes, on the CPU. cuda, rocm, intel and vulkan: in pods on Linux nodes, on GPUs. spec.placement.on of a service overrides where it runs: with Hosts, a model with accelerator cpu runs on hosts. Defaults to metal.",
       )
       .default(DEFAULT_MODEL_ACCELERATOR),
     gpu: gpuSchema

@@ -16,6 +16,7 @@ export const deployText = {
   contextDefault: "default",
   replicas: "Replicas",
   preview: "Where it fits",
+  place: (runsThere: string) => `The service ${runsThere}.`,
   previewNothing: "Choose a model, and the machines that fit it appear here.",
   previewUnknown:
     "The catalog does not know this model. Its memory is known once the controller has read the header of the file; the service then runs where it fits.",

@@ -104,7 +104,7 @@ function honored({ draft }: HostsStatusFacts): ConditionUpdate {
   }
   const { unhonored } = draft.resolution;
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
-  const message = `ignored on Metal hosts, or honored only as shown: ${unhonored.join(", ")}`;
+  const message = `ignored on hosts, or honored only as shown: ${unhonored.join(", ")}`;
   return { type, status: "False", reason: "FieldsNotHonored", message };
 }
 

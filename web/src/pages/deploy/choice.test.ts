@@ -3,7 +3,7 @@ import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogFit } from "../../../../src/console/catalog.ts";
 import { foundModels } from "./catalog-search.ts";
 import { type Choice, type Deployment, deploymentOf, formFieldOf, meaningOf } from "./choice.ts";
-import { questionOf } from "./recommend.ts";
+import { placeOf, questionOf } from "./recommend.ts";
 
 const record = (name: string, changes: Partial<CatalogRecord> = {}) =>
   ({
@@ -108,6 +108,29 @@ test("models that fit come first, then the newest; those without files are left 
 
 const onPods = { placement: { on: "Pods" } };
 const weights = { model: "Qwen/Qwen3-8B", quantization: "Q4_K_M", context: undefined };
+
+test.each<[model: object, service: object, place: string | undefined]>([
+  [{}, {}, "runs on hosts, because the accelerator of Model qwen3-8b is metal"],
+  [
+    { hardware: { accelerator: "cpu" } },
+    {},
+    "runs in pods on Linux nodes, because the accelerator of Model qwen3-8b is cpu",
+  ],
+  [
+    { hardware: { accelerator: "cpu" } },
+    { placement: { on: "Auto" } },
+    "runs on hosts and in pods on Linux nodes, because spec.placement.on is Auto",
+  ],
+  [{ flavors: [{ name: "gpu" }] }, {}, undefined],
+  [{ flavors: "mac" }, {}, undefined],
+])("with %o and %o the preview says that the service %s", (model, service, place) => {
+  const made = deployed({ model: "Qwen/Qwen3-8B" });
+  const edited = {
+    model: { ...made.model, spec: { ...made.model.spec, ...model } },
+    service: { ...made.service, spec: { ...made.service.spec, ...service } },
+  } as Deployment;
+  expect(placeOf(edited)).toBe(place);
+});
 
 test.each<[what: string, model: object, service: object, asked: object]>([
   ["the fields alone", {}, {}, { ...weights, on: "Hosts" }],

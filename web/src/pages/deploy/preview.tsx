@@ -14,6 +14,7 @@ import type { Choice, Deployment, Meaning } from "./choice.ts";
 import {
   type Place,
   type Preview,
+  placeOf,
   previewOf,
   questionOf,
   type SimulatedPlace,
@@ -41,6 +42,7 @@ export function DeployPreview({
   /** Of the model in the catalog, in tokens. */
   readonly trainedContext: number | undefined;
 }) {
+  const place = deployment && placeOf(deployment);
   const question = useDeferredValue(questionOf(choice, meaning, deployment));
   const { data, error } = useQuery({
     queryKey: ["simulate", question],
@@ -56,6 +58,7 @@ export function DeployPreview({
         <h3>{deployText.preview}</h3>
         <MemoryHelp />
       </div>
+      {place !== undefined && <p className="muted small">{deployText.place(place)}</p>}
       {trainedContext !== undefined && (question?.context ?? 0) > trainedContext && (
         <p className="small deploy-short">
           {deployText.contextCut(formatCount(trainedContext), formatCount(question?.context))}

@@ -1,5 +1,5 @@
 /** Which of the machines that the objects can use is the one to take, and why. Pure. */
-import { type UsableMachines, usableMachines } from "../../../../src/capacity/runs-on.ts";
+import { type UsableMachines, usableMachines, whyRunsThere } from "../../../../src/capacity/runs-on.ts";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { GIB } from "../../parts/format.ts";
 import type { Choice, Deployment, Meaning } from "./choice.ts";
@@ -54,6 +54,15 @@ export function questionOf(
     context: service.spec.contextSize,
     ...machinesOf({ model, service }),
   };
+}
+
+/** Where the service will run, and what decides that. */
+export function placeOf({ model, service }: Deployment): string | undefined {
+  try {
+    return whyRunsThere(service, model);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Edited YAML may have values that the API server will refuse, at their fields. */
