@@ -23,6 +23,7 @@ import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
 import { listAll } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, logLevelOption, parsePort } from "./cluster/flags.ts";
+import { listVisible, missingOf, type Visible } from "./cluster/visible.ts";
 import { createObjects } from "./deploy/create.ts";
 import { objectsOf } from "./deploy/objects.ts";
 import { readLocalMachine } from "./mcp/local-machine.ts";
@@ -96,8 +97,8 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
     now: () => ({ wallMs: systemClock.nowMs(), monotonicMs: systemClock.monotonicMs() }),
     density: async () => {
       const density = createDensity(createFitIndex(records));
-      await withCluster("mcp", flags, (cluster) => fillDensity(density, cluster));
-      return density;
+      const { missing } = await withCluster("mcp", flags, (cluster) => fillDensity(density, cluster));
+      return { density, missing };
     },
     localDensity: async () => {
       const { platform } = process;
@@ -108,12 +109,20 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
     },
     llmfit: createLlmfitRest(records),
     cluster: (use) =>
-      withCluster("mcp", flags, (cluster) =>
-        use({
+      withCluster("mcp", flags, (cluster) => {
+        const seen: Visible<unknown>[] = [];
+        return use({
           namespace: cluster.namespace,
-          list: (kind, namespace) => listAll(cluster, kind, { namespace }),
-        }),
-      ),
+          list: async (kind, namespace) => {
+            // A kind without a namespace is seen as a whole or not at all.
+            if (!kind.namespaced) return listAll(cluster, kind);
+            const one = await listVisible(cluster, kind, namespace);
+            seen.push(one);
+            return one.items ?? [];
+          },
+          missing: () => missingOf(...seen),
+        });
+      }),
     deploy: allowDeploy === true ? deployWith(flags) : undefined,
   };
 }

@@ -5,19 +5,21 @@ import type { FetchProgress } from "../agent/store/types.ts";
 import type { ModelCommand, ModelResult } from "../agent/store-maintenance/protocol.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { Host } from "../src/api/host.ts";
-import { HOSTS } from "../src/api/kinds.ts";
+import { HOSTS, MODELS } from "../src/api/kinds.ts";
 import { publicSource } from "../src/models/source/parse.ts";
 import { formatBytes } from "../src/util/bytes.ts";
-import { withCluster } from "./cluster/cluster.ts";
-import { findObject, listAll } from "./cluster/find.ts";
+import { type Cluster, withCluster } from "./cluster/cluster.ts";
+import { findObject } from "./cluster/find.ts";
 import {
   addClusterFlags,
   type ClusterFlags,
   type OutputFormat,
   outputFlag,
   parseHostName,
+  parseName,
   timeoutOption,
 } from "./cluster/flags.ts";
+import { listVisible, missingOf, type Visible } from "./cluster/visible.ts";
 import { addLocalFlags } from "./logs/locate.ts";
 import { changeModelsOnHost, type ModelsChange, storedModelsOf } from "./models/in-cluster.ts";
 import { type LocalAgentFlags, runModelCommandLocally } from "./models/local-command.ts";
@@ -40,6 +42,11 @@ const ANY_SOURCE = "hf://org/repo[/file][@revision], https://…, oci://…, as 
 export function configureModels(command: Command): void {
   subcommand(command, "list", "List the stored models: size, last use, last verification, state")
     .addOption(new Option("-A, --all-hosts", "list the models of all hosts of the cluster").conflicts("host"))
+    .option(
+      "-n, --namespace <name>",
+      "with --all-hosts, without the right to list hosts: the namespace of the Models",
+      parseName,
+    )
     .action((flags: Flags) => run({ do: "list" }, flags));
   addSourceFlags(subcommand(command, "pull", "Download a model to the store"))
     .argument("<source>", ANY_SOURCE)
@@ -107,15 +114,7 @@ type Answer =
 function runInCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Promise<Answer | undefined> {
   const { host, timeout } = flags;
   return withCluster("models", flags, async (cluster) => {
-    if (command.do === "list" || host === undefined) {
-      const hosts =
-        host === undefined ? await listAll(cluster, HOSTS) : [await findObject(cluster, HOSTS, host)];
-      const unseen = hosts.filter(({ status }) => status?.info === undefined);
-      if (host !== undefined && unseen.length > 0)
-        throw new MetalbridgeError("HostNeverSeen", `the agent of host ${host} has not reported yet`);
-      for (const { metadata } of unseen) printNote(`${metadata.name}: its agent has not reported yet`);
-      return { at: "models", models: hosts.flatMap(linesOf) };
-    }
+    if (command.do === "list" || host === undefined) return listOn(cluster, host);
     const done = await changeModelsOnHost(cluster, host, command, {
       signal: stop.signal,
       timeoutMs: timeout,
@@ -123,6 +122,35 @@ function runInCluster(flags: Flags, command: ModelCommand, stop: StopRequest): P
     });
     return done === undefined ? undefined : answerOf(command, done);
   });
+}
+
+async function listOn(cluster: Cluster, host: string | undefined): Promise<Answer> {
+  if (host !== undefined) {
+    const one = await findObject(cluster, HOSTS, host);
+    if (one.status?.info !== undefined) return { at: "models", models: linesOf(one) };
+    throw new MetalbridgeError("HostNeverSeen", `the agent of host ${host} has not reported yet`);
+  }
+  const seen = await listVisible(cluster, HOSTS);
+  if (seen.items === undefined) return copiesOf(cluster, seen);
+  for (const { metadata, status } of seen.items)
+    if (status?.info === undefined) printNote(`${metadata.name}: its agent has not reported yet`);
+  return { at: "models", models: seen.items.flatMap(linesOf) };
+}
+
+/** For a reader who may not list hosts: the copies that the status of the Models names. */
+async function copiesOf(cluster: Cluster, hosts: Visible<Host>): Promise<Answer> {
+  const models = await listVisible(cluster, MODELS);
+  for (const note of missingOf(hosts, models)) printNote(note);
+  printNote("Only copies of Models are shown, without their last use and state.");
+  const lines = (models.items ?? []).flatMap(({ spec, status }) =>
+    (status?.hosts ?? []).map(({ name, sizeBytes }) => ({
+      host: name,
+      source: publicSource(spec.source),
+      sizeBytes,
+    })),
+  );
+  const distinct = new Map(lines.map((line) => [`${line.host}\n${line.source}`, line]));
+  return { at: "models", models: [...distinct.values()] };
 }
 
 function linesOf(host: Host): readonly ModelLine[] {

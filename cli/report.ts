@@ -9,7 +9,7 @@ import { nodeRow } from "../fitness/density/views.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
-import { addClusterFlags, type ClusterFlags, formatOption } from "./cluster/flags.ts";
+import { addClusterFlags, type ClusterFlags, formatOption, parseName } from "./cluster/flags.ts";
 import { printJson, writeOut } from "./program/output.ts";
 
 interface ReportFlags extends ClusterFlags {
@@ -21,18 +21,28 @@ interface ReportFlags extends ClusterFlags {
 /** Options and action of the verb. */
 export function configureReport(command: Command): void {
   addClusterFlags(command)
+    .option(
+      "-n, --namespace <name>",
+      "only services and replicas of this namespace (default: all that you may list)",
+      parseName,
+    )
     .option("--markdown", "print Markdown (default)")
     .addOption(formatOption("json"))
     .addOption(catalogOption())
     .action(report);
 }
 
-async function report({ output, catalog, ...flags }: ReportFlags): Promise<void> {
+async function report({ output, catalog, namespace, ...flags }: ReportFlags): Promise<void> {
   const { records } = await readCatalogFiles(catalog);
   const density = createDensity(createFitIndex(records));
-  const services = await withCluster("report", flags, (cluster) => fillDensity(density, cluster));
+  const seen = await withCluster("report", flags, (cluster) => fillDensity(density, cluster, namespace));
   const now = { wallMs: Date.now(), monotonicMs: performance.now() };
-  if (output !== "json") return writeOut(renderDensityReport(density, services, now));
+  if (output !== "json") return writeOut(renderDensityReport(density, seen, now));
   const nodes = density.sites().map((site) => nodeRow(density, site, now));
-  printJson({ nodes, ...cost(density) });
+  const { areMachinesHidden, missing } = seen;
+  printJson({
+    missing,
+    nodes: areMachinesHidden && nodes.length === 0 ? undefined : nodes,
+    ...cost(density),
+  });
 }

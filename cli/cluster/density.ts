@@ -5,6 +5,7 @@ import { memoryOfPod, memoryOfReplica } from "../../fitness/density/held-memory.
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { withReport } from "../../fitness/density/reported.ts";
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
@@ -12,30 +13,62 @@ import { keyOf } from "../../src/api/names.ts";
 import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
 import { NO_BENCHMARKS } from "../../src/capacity/benchmark/table.ts";
 import { NODES, PODS } from "../../src/kube/kinds.ts";
-import { hasPodEnded } from "../../src/kube/workload-objects.ts";
+import { hasPodEnded, type Node, type Pod } from "../../src/kube/workload-objects.ts";
 import { readBenchmarkTable } from "./benchmarks.ts";
 import type { Cluster } from "./cluster.ts";
-import { listAll } from "./find.ts";
 import { listReports } from "./nodes.ts";
+import { listIfVisible, listVisible, missingOf, UNSEEN_CLAIMS } from "./visible.ts";
 
-/** Returns the services. */
-export async function fillDensity(density: Density, cluster: Cluster): Promise<readonly InferenceService[]> {
+export interface SeenCluster {
+  readonly services: readonly InferenceService[];
+  /** True if the reader may not list all kinds of machines. */
+  readonly areMachinesHidden: boolean;
+  /** What is not shown, and why. */
+  readonly missing: readonly string[];
+}
+
+/** Fills in what the reader may see: all namespaces, or one. */
+export async function fillDensity(
+  density: Density,
+  cluster: Cluster,
+  namespace?: string,
+): Promise<SeenCluster> {
   const [hosts, nodes, replicas, pods, services, models] = await Promise.all([
-    listAll(cluster, HOSTS),
-    listAll(cluster, NODES),
-    listAll(cluster, INFERENCE_REPLICAS),
-    listAll(cluster, PODS, { labelSelector: LABEL_SERVICE_UID }),
-    listAll(cluster, INFERENCE_SERVICES),
-    listAll(cluster, MODELS),
+    listVisible(cluster, HOSTS),
+    listVisible(cluster, NODES),
+    listIfVisible(cluster, INFERENCE_REPLICAS, namespace),
+    listIfVisible(cluster, PODS, namespace, LABEL_SERVICE_UID),
+    listVisible(cluster, INFERENCE_SERVICES, namespace),
+    listIfVisible(cluster, MODELS, namespace),
   ]);
   density.setBenchmarks((await readBenchmarkTable(cluster)) ?? NO_BENCHMARKS);
-  for (const host of hosts) density.setPlace("Host", host.metadata.name, machineFromHost(host));
+  for (const host of hosts.items ?? []) density.setPlace("Host", host.metadata.name, machineFromHost(host));
+  await placeNodes(density, cluster, nodes.items ?? []);
+  noteHeld(density, replicas.items ?? [], pods.items ?? []);
+  for (const { metadata, spec } of services.items ?? [])
+    density.setService(keyOf(metadata), mainModelOf(spec));
+  for (const { metadata, spec } of models.items ?? []) density.setModel(keyOf(metadata), spec.source);
+  const isPartial = [namespace, replicas.missing, pods.missing].some((one) => one !== undefined);
+  return {
+    services: services.items ?? [],
+    areMachinesHidden: hosts.items === undefined || nodes.items === undefined,
+    missing: [
+      ...missingOf(hosts, nodes, replicas, pods, services, models),
+      ...(isPartial && density.sites().length > 0 ? [UNSEEN_CLAIMS] : []),
+    ],
+  };
+}
+
+async function placeNodes(density: Density, cluster: Cluster, nodes: readonly Node[]): Promise<void> {
   const reports = await listReports(cluster);
   for (const node of nodes) {
     const { name } = node.metadata;
     const report = reportInConfigMap(reports.get(nodeReportName(name)));
     density.setPlace("Node", name, withReport(machineFromNode(node, report), report));
   }
+}
+
+function noteHeld(density: Density, replicas: readonly InferenceReplica[], pods: readonly Pod[]): void {
   for (const replica of replicas) {
     const on = { kind: "Host", name: replica.spec.template.hostName } as const;
     density.setHeld(keyOf(replica.metadata), on, memoryOfReplica(replica));
@@ -45,7 +78,4 @@ export async function fillDensity(density: Density, cluster: Cluster): Promise<r
     if (name !== undefined)
       density.setHeld(`pod ${keyOf(pod.metadata)}`, { kind: "Node", name }, memoryOfPod(pod));
   }
-  for (const { metadata, spec } of services) density.setService(keyOf(metadata), mainModelOf(spec));
-  for (const { metadata, spec } of models) density.setModel(keyOf(metadata), spec.source);
-  return services;
 }

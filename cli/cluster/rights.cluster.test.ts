@@ -197,6 +197,20 @@ test("a reader of one namespace sees what it may see of it, and what is missing"
     const elsewhere = await runVerb([...args, "-n", "default"], { kubeconfig });
     expect(elsewhere).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ApiForbidden: cannot list/) });
   }
+  await desk.replica("chat-0-abcdefgh12", "hidden");
+  const report = await runVerb(["report"], { kubeconfig });
+  expect(report).toMatchObject({ code: 0, stderr: "" });
+  for (const text of ["## Not shown", noHosts, "nodes are not shown", onlyOwn, `${namespace}/chat`])
+    expect(report.stdout).toContain(text);
+  const figures = JSON.parse((await runVerb(["report", "-o", "json"], { kubeconfig })).stdout);
+  expect(figures.nodes).toBeUndefined();
+  expect(figures.models).toMatchObject([{ namespace, service: "chat", placedNode: "hidden" }]);
+
+  await desk.status(MODELS, "tiny", { ...known, gguf, hosts: [{ name: "hidden", sizeBytes: 4096 }] });
+  const stored = await runVerb(["models", "list", "--all-hosts"], { kubeconfig });
+  expect(stored).toMatchObject({ code: 0, stdout: expect.stringMatching(/^hidden +hf:\/\/org\/model/m) });
+  for (const text of [noHosts, onlyOwn]) expect(stored.stderr).toContain(text);
+
   const fit = await runVerb(["fit", "tiny"], { kubeconfig });
   expect(fit).toMatchObject({ code: 1, stderr: "" });
   for (const text of [noHosts, onlyOwn, "claim: ", "cannot tell where it fits"])

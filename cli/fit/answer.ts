@@ -19,7 +19,7 @@ import { readCatalogFiles } from "../catalog/read.ts";
 import { readBenchmarkTable } from "../cluster/benchmarks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { describeNodes, listIfAllowed } from "../cluster/nodes.ts";
-import { listVisible, missingOf } from "../cluster/visible.ts";
+import { listVisible, missingOf, UNSEEN_CLAIMS } from "../cluster/visible.ts";
 import { type ExplainedMachine, explainMachines } from "./explain.ts";
 import type { FitFlags } from "./flags.ts";
 import { type FitTarget, readFitTarget } from "./target.ts";
@@ -43,9 +43,6 @@ export interface FitAnswer extends FitReport {
   /** With --explain: hosts, then nodes. */
   readonly machines?: readonly ExplainedMachine[] | undefined;
 }
-
-const UNSEEN_CLAIMS =
-  "the replicas of other namespaces are not counted: less memory may be free than shown, and services may be ahead in the queue";
 
 export async function answerFit(
   cluster: Cluster,

@@ -41,9 +41,11 @@ export function cost(density: Density, wanted?: string): Cost {
 }
 
 function costOfAll(density: Density): Cost {
-  const models = density
-    .sites()
-    .flatMap((site) => costsOn(density, site))
+  const elsewhere = [...density.heldElsewhere()];
+  const models = [
+    ...density.sites().flatMap((site) => costsOn(density, site.place.name, [...site.held.values()], site)),
+    ...elsewhere.flatMap(([name, held]) => costsOn(density, name, held)),
+  ]
     .map((row) => ({ row, key: keyOfCost(row) }))
     .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compareText(a.key, b.key))
     .map(({ row }) => row);
@@ -68,19 +70,25 @@ export function keyOfCost({ namespace, name, service, placedNode }: CostRow): st
   return `${namespace}/${name}/${service}/${placedNode}`;
 }
 
-function costsOn(density: Density, site: DensitySite): readonly CostRow[] {
-  const services = Map.groupBy(site.held.values(), ({ namespace, service }) => `${namespace}/${service}`);
+/** Without a site, the machine is not known. */
+function costsOn(
+  density: Density,
+  placedNode: string,
+  held: readonly HeldMemory[],
+  site?: DensitySite,
+): readonly CostRow[] {
+  const services = Map.groupBy(held, ({ namespace, service }) => `${namespace}/${service}`);
   return [...services.values()].flatMap((all) => {
     const [first] = all;
     if (first === undefined) return [];
     const { name, record } = density.modelOf(first);
     const { bytes, ofBytes } = memoryOf(site, all);
-    const fit = record === undefined ? undefined : density.fitOf(site, record);
+    const fit = record === undefined || site === undefined ? undefined : density.fitOf(site, record);
     return [
       {
         name,
         namespace: first.namespace,
-        placedNode: site.place.name,
+        placedNode,
         phase: all.find(({ phase }) => phase !== "Ready")?.phase ?? "Ready",
         gpu: all.reduce((sum, { gpus }) => sum + gpus, 0),
         memoryRequiredGb: gibOf(bytes) ?? 0,
@@ -94,10 +102,11 @@ function costsOn(density: Density, site: DensitySite): readonly CostRow[] {
 }
 
 /** Memory of one service on a machine, and the memory that it is a part of: that of the GPUs, or where it uses none the RAM. */
-function memoryOf({ place }: DensitySite, all: readonly HeldMemory[]) {
-  const { machine, wholeGpus, system } = place;
-  const budgetBytes = machine.at === "known" ? machine.machine.budgetBytes : 0;
+function memoryOf(site: DensitySite | undefined, all: readonly HeldMemory[]) {
   const sum = (bytesOf: (held: HeldMemory) => number) => all.reduce((bytes, one) => bytes + bytesOf(one), 0);
+  if (site === undefined) return { bytes: sum(({ bytes }) => bytes), ofBytes: 0 };
+  const { machine, wholeGpus, system } = site.place;
+  const budgetBytes = machine.at === "known" ? machine.machine.budgetBytes : 0;
   const isOnGpus = all.some(({ gpus }) => gpus > 0);
   if (wholeGpus > 0 && !isOnGpus)
     return { bytes: sum(({ bytes }) => bytes), ofBytes: system.total_ram_gb * GIB };

@@ -55,6 +55,8 @@ export interface Density {
   /** Sorted by name, without hosts that no agent has joined; `site` finds these too, and a Host before a Node of the same name. */
   readonly sites: () => readonly DensitySite[];
   readonly site: (name: string, kind?: DensityMachine["kind"]) => DensitySite | undefined;
+  /** Reservations on machines that are not known, for example because the reader may not list them. */
+  readonly heldElsewhere: () => ReadonlyMap<string, readonly HeldMemory[]>;
   readonly modelOf: (held: HeldMemory) => {
     readonly name: string;
     readonly record: CatalogRecord | undefined;
@@ -224,6 +226,13 @@ class DensityState implements Density {
   site(name: string, kind?: DensityMachine["kind"]): Known | undefined {
     if (kind !== undefined) return this.#known.get(`${kind}/${name}`);
     return this.#known.get(`Host/${name}`) ?? this.#known.get(`Node/${name}`);
+  }
+
+  heldElsewhere(): ReadonlyMap<string, readonly HeldMemory[]> {
+    const entries = [...this.#heldOnUnknown].map(
+      ([id, held]) => [id.slice(id.indexOf("/") + 1), [...held.values()]] as const,
+    );
+    return new Map(entries);
   }
 
   modelOf({ namespace, service }: HeldMemory): ReturnType<Density["modelOf"]> {

@@ -21,7 +21,7 @@ function fleet(...hosts: readonly ReturnType<typeof aHost>[]) {
 }
 
 test("a cluster without problems is healthy, and its machines are listed with their scores", () => {
-  const text = renderDensityReport(fleet(aHost("mac-1"), aHost("mac-2")), [], now);
+  const text = renderDensityReport(fleet(aHost("mac-1"), aHost("mac-2")), { services: [] }, now);
   const headings = [...text.matchAll(/^## (.+)$/gm)].map(([, name]) => name);
   expect(headings).toEqual(["Status", "Issues", "Metrics", "Density"]);
   expect(text).toContain("# Metalbridge report\n\n2026-06-01T00:00:00Z\n");
@@ -44,7 +44,7 @@ test("a silent machine makes the cluster degraded: models placed there are liste
   ];
   const text = renderDensityReport(
     fleet(aHost("mac-1", { status: { conditions } }), aHost("mac-2")),
-    [],
+    { services: [] },
     now,
   );
   expect(text).toContain("## Status\n\nDEGRADED\n\n## Issues\n\n- Host mac-1: no renewal\n");
@@ -55,7 +55,7 @@ test("a silent machine makes the cluster degraded: models placed there are liste
 test("a model whose machine has become too small is assigned to another machine, if one fits", () => {
   const text = renderDensityReport(
     fleet(aHost("mac-1", { memoryGib: 8 }), aHost("mac-2", { memoryGib: 8 })),
-    [],
+    { services: [] },
     now,
   );
   expect(text).toMatch(/^- team\/chat: mac-1 has too little memory for it; no other machine has room$/m);
@@ -91,22 +91,36 @@ test.each<[string, readonly ReturnType<typeof aService>[], string, string]>([
   ],
   ["the others rest", [serving, aService("idle", { phase: "Idle", desiredReplicas: 1 })], "HEALTHY", "None."],
 ])("services count although they have no replica: %s", (_, services, status, issues) => {
-  const text = renderDensityReport(fleet(aHost("mac-1")), services, now);
+  const text = renderDensityReport(fleet(aHost("mac-1")), { services }, now);
   expect(text).toContain(`## Status\n\n${status}\n\n## Issues\n\n${issues}\n\n`);
 });
 
 test("where nothing is placed, a failed service makes the cluster critical", () => {
   const density = createDensity(fits);
   density.setPlace("Host", "mac-1", machineFromHost(aHost("mac-1")));
-  expect(renderDensityReport(density, [failed], now)).toContain("CRITICAL");
-  expect(renderDensityReport(density, [], now)).toContain("HEALTHY");
+  expect(renderDensityReport(density, { services: [failed] }, now)).toContain("CRITICAL");
+  expect(renderDensityReport(density, { services: [] }, now)).toContain("HEALTHY");
 });
 
 test("memory of a drained machine is not left for new replicas", () => {
   const drained = aHost("mac-2", { spec: { drain: true } });
-  expect(renderDensityReport(fleet(aHost("mac-1"), drained), [], now)).toContain("left for new ones: 28 GiB");
+  expect(renderDensityReport(fleet(aHost("mac-1"), drained), { services: [] }, now)).toContain(
+    "left for new ones: 28 GiB",
+  );
 });
 
 test("a cluster without machines is critical", () => {
-  expect(renderDensityReport(createDensity(fits), [], now)).toContain("## Status\n\nCRITICAL\n");
+  expect(renderDensityReport(createDensity(fits), { services: [] }, now)).toContain(
+    "## Status\n\nCRITICAL\n",
+  );
+});
+
+test("a reader who may not list machines gets the state of the services and what is not shown", () => {
+  const seen = { services: [serving], areMachinesHidden: true, missing: ["hosts are not shown."] };
+  const text = renderDensityReport(fleet(), seen, now);
+  expect(text).toContain(
+    "## Status\n\nHEALTHY\n\n## Not shown\n\n- hosts are not shown.\n\n## Issues\n\nNone.\n",
+  );
+  expect(text).toMatch(/## Metrics\n\n- memory held by replicas: 20 GiB\n- models placed: 1, replicas: 1\n$/);
+  expect(renderDensityReport(fleet(), { ...seen, services: [failed] }, now)).toContain("DEGRADED");
 });

@@ -12,42 +12,53 @@ export type ReportStatus = "HEALTHY" | "DEGRADED" | "CRITICAL";
 
 type ServiceState = Pick<InferenceService, "metadata" | "spec" | "status">;
 
-/** Ends in a line break. `services`: all of the cluster, since one that failed may have no replica. */
+/** What the reader may see of the cluster. */
+interface Seen {
+  /** With those that have no replica, for example because they failed. */
+  readonly services: readonly ServiceState[];
+  readonly areMachinesHidden?: boolean;
+  /** What is not shown, and why. */
+  readonly missing?: readonly string[];
+}
+
+/** Ends in a line break. */
 export function renderDensityReport(
   density: Density,
-  services: readonly ServiceState[],
+  { services, areMachinesHidden = false, missing = [] }: Seen,
   now: Moment,
 ): string {
   const nodes = density.sites().map((site) => nodeRow(density, site, now));
   const { models } = cost(density);
   const issues = issuesOf(nodes, models, services);
   const fresh = nodes.filter(({ stale }) => !stale);
+  // Without any machine, it is unknown whether there are some.
+  const isUnknown = areMachinesHidden && nodes.length === 0;
   const sections = [
     ["# Metalbridge report", `${new Date(now.wallMs).toISOString().slice(0, 19)}Z`],
-    ["## Status", statusOf({ nodes, fresh, models, services, issues })],
+    ["## Status", statusOf({ isReachable: areMachinesHidden || fresh.length > 0, models, services, issues })],
+    ...(missing.length === 0 ? [] : [["## Not shown", bullets(missing)]]),
     ["## Issues", bullets(issues)],
-    ["## Metrics", bullets(metricsOf(nodes, fresh, models))],
-    ["## Density", densityOf(density, nodes, models, now)],
+    ["## Metrics", bullets(isUnknown ? modelMetrics(models) : metricsOf(nodes, fresh, models))],
+    ...(isUnknown ? [] : [["## Density", densityOf(density, nodes, models, now)]]),
   ];
   return `${sections.map((section) => section.join("\n\n")).join("\n\n")}\n`;
 }
 
 function statusOf({
-  nodes,
-  fresh,
+  isReachable,
   models,
   services,
   issues,
 }: {
-  readonly nodes: readonly NodeRow[];
-  readonly fresh: readonly NodeRow[];
+  /** False if no machine is. */
+  readonly isReachable: boolean;
   readonly models: readonly CostRow[];
   readonly services: readonly ServiceState[];
   readonly issues: readonly string[];
 }): ReportStatus {
   const isExpected = models.length > 0 || services.some((service) => servingOf(service) !== "resting");
   const isServed = !isExpected || models.some(({ phase }) => phase === "Ready");
-  if (nodes.length === 0 || fresh.length === 0 || !isServed) return "CRITICAL";
+  if (!isReachable || !isServed) return "CRITICAL";
   return issues.length === 0 ? "HEALTHY" : "DEGRADED";
 }
 
@@ -86,17 +97,27 @@ function metricsOf(
   fresh: readonly NodeRow[],
   models: readonly CostRow[],
 ): readonly string[] {
-  const sum = (values: readonly number[]) =>
-    round(
-      values.reduce((all, one) => all + one, 0),
-      2,
-    );
+  const [held = "", placed = ""] = modelMetrics(models);
   return [
     `machines: ${nodes.length}, stale: ${nodes.length - fresh.length}`,
-    `memory held by replicas: ${sum(models.map(({ memoryRequiredGb }) => memoryRequiredGb))} GiB`,
-    `memory left for new ones: ${sum(fresh.map((node) => node.memoryLeftGb ?? 0))} GiB`,
-    `models placed: ${new Set(models.map(({ namespace, name }) => `${namespace}/${name}`)).size}, replicas: ${sum(models.map(({ replicas }) => replicas))}`,
+    held,
+    `memory left for new ones: ${sumOf(fresh.map((node) => node.memoryLeftGb ?? 0))} GiB`,
+    placed,
   ];
+}
+
+function modelMetrics(models: readonly CostRow[]): readonly string[] {
+  return [
+    `memory held by replicas: ${sumOf(models.map(({ memoryRequiredGb }) => memoryRequiredGb))} GiB`,
+    `models placed: ${new Set(models.map(({ namespace, name }) => `${namespace}/${name}`)).size}, replicas: ${sumOf(models.map(({ replicas }) => replicas))}`,
+  ];
+}
+
+function sumOf(values: readonly number[]): number {
+  return round(
+    values.reduce((all, one) => all + one, 0),
+    2,
+  );
 }
 
 function densityOf(

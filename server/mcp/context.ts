@@ -11,8 +11,8 @@ import type { ClusterWatches } from "../cluster.ts";
 
 export interface McpContext {
   readonly now: () => Moment;
-  /** The machines of the cluster; rejects with MetalbridgeError without a cluster. */
-  readonly density: () => Promise<Density>;
+  /** The machines of the cluster that the caller may see; rejects with MetalbridgeError without a cluster. */
+  readonly density: () => Promise<SeenDensity>;
   /** Only the machine of this program; absent in a pod. */
   readonly localDensity?: () => Promise<Density>;
   /** Uses the catalog of the density. */
@@ -22,11 +22,19 @@ export interface McpContext {
   readonly deploy?: Deploy;
 }
 
+export interface SeenDensity {
+  readonly density: Density;
+  /** What it does not contain, and why. */
+  readonly missing?: readonly string[];
+}
+
 export interface ClusterObjects {
   /** Default namespace. */
   readonly namespace: string;
-  /** Objects of one namespace, or of all. Rejects with MetalbridgeError. */
+  /** Objects of one namespace, or of all that the caller may see. Rejects with MetalbridgeError. */
   readonly list: <T extends KubeObject>(kind: Kind<T>, namespace?: string) => Promise<readonly T[]>;
+  /** What the lists so far do not contain, and why. */
+  readonly missing?: () => readonly string[];
 }
 
 export interface DeployRequest {
@@ -61,7 +69,7 @@ export function watchedContext(density: Density, watches: ClusterWatches, clock:
   };
   return {
     now: () => ({ wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }),
-    density: async () => density,
+    density: async () => ({ density }),
     llmfit: createLlmfitRest(density.fits.records),
     cluster: (use) => use({ namespace: "default", list }),
   };

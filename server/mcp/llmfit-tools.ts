@@ -120,9 +120,12 @@ export function llmfitTools(context: McpContext): readonly Tool[] {
 
 async function openCall(context: McpContext, wanted: string | undefined, args: Args): Promise<ToolCall> {
   const { localDensity: here, now, llmfit } = context;
-  const density = await (wanted === undefined && here !== undefined ? here() : context.density());
+  const seen =
+    wanted === undefined && here !== undefined ? { density: await here() } : await context.density();
+  const { density, missing = [] } = seen;
   const site = wanted === undefined ? density.sites()[0] : density.site(wanted);
-  if (site === undefined) throw invalidArgument(`no Host or Node is named ${wanted}`);
+  if (site === undefined)
+    throw invalidArgument([`no Host or Node is named ${wanted}`, ...missing].join(". "));
   const { place } = site;
   const facts = factsOfMachine({ ...place, system: systemOf(site) });
   const answerTo = (request: Pick<RestRequest, "method" | "url" | "body">, isScored: boolean): Answer => {

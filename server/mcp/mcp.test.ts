@@ -38,7 +38,7 @@ function fleet(...names: readonly string[]): Density {
 
 const context: McpContext = {
   now: () => ({ wallMs: Date.now(), monotonicMs: performance.now() }),
-  density: async () => fleet("mac-1", "mac-2"),
+  density: async () => ({ density: fleet("mac-1", "mac-2") }),
   localDensity: async () => fleet("this-one"),
   llmfit: createLlmfitRest(records),
   cluster: () => Promise.reject(new MetalbridgeError("ApiUnreachable", "no API server answers")),
@@ -204,7 +204,9 @@ test.each([
 ])("%s with %j returns its error in the result, as in llmfit", async (tool, args, why) => {
   const density = fleet("mac-1");
   density.setPlace("Host", "silent", machineFromHost(aHost("silent", { status: { info: {}, memory: {} } })));
-  const client = await connectTo(await listen({ context: { ...context, density: async () => density } }));
+  const client = await connectTo(
+    await listen({ context: { ...context, density: async () => ({ density }) } }),
+  );
   const { isError, json } = await call(client, tool, args);
   expect([isError, json()]).toEqual([false, { error: expect.stringMatching(why) }]);
 });
@@ -215,7 +217,9 @@ test("results of llmfit's tools for a silent machine are marked as stale", async
     ...machineFromHost(aHost("mac-2")),
     staleReason: "silent for 5 minutes",
   });
-  const client = await connectTo(await listen({ context: { ...context, density: async () => density } }));
+  const client = await connectTo(
+    await listen({ context: { ...context, density: async () => ({ density }) } }),
+  );
   const stale = async (node: string) => (await call(client, "get_system_specs", { node })).json().stale;
   expect([await stale("mac-1"), await stale("mac-2")]).toEqual([undefined, true]);
 });

@@ -23,7 +23,7 @@ function contextOf(objects: Readonly<Record<string, readonly KubeObject[]>>): Mc
   const list = async ({ plural }: { readonly plural: string }) => objects[plural] ?? [];
   return {
     now: () => ({ wallMs: 0, monotonicMs: 0 }),
-    density: async () => density,
+    density: async () => ({ density }),
     llmfit: createLlmfitRest([]),
     cluster: (use) => use({ namespace: "default", list: list as ClusterObjects["list"] }),
   };
@@ -107,4 +107,21 @@ test("list_services returns rows up to its limit of at most 100, and counts all 
       ],
     },
   );
+});
+
+test("tools tell a caller who may see a part of the cluster what is missing", async () => {
+  const missing = ["Only namespace default is shown."];
+  const all = contextOf({ [INFERENCE_SERVICES.plural]: [service("chat")] });
+  const part: McpContext = {
+    ...all,
+    density: async () => ({ ...(await all.density()), missing }),
+    cluster: (use) => all.cluster((cluster) => use({ ...cluster, missing: () => missing })),
+  };
+  expect(await call(part, "list_services", {})).toMatchObject({ total: 1, missing });
+  expect(await call(part, "explain_placement", { service: "chat" })).toMatchObject({
+    oneMore: { unknown: missing[0] },
+  });
+  expect(await call(part, "fit", { node: "mac-1" })).toMatchObject({ NodeName: "mac-1", missing });
+  await expect(call(part, "fit", { node: "hidden" })).rejects.toThrow(missing[0]);
+  expect(await call(all, "list_services", {})).not.toHaveProperty("missing");
 });

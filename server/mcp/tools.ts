@@ -163,14 +163,15 @@ async function answerFit(
     throw invalidArgument("quantization and context require model");
   const isLocal = model === undefined && node === undefined;
   if (isLocal && context.localDensity === undefined) throw invalidArgument("set model or node");
-  const density = await (isLocal ? (context.localDensity?.() ?? context.density()) : context.density());
+  const local = isLocal ? await context.localDensity?.() : undefined;
+  const { density, missing = [] } = local === undefined ? await context.density() : { density: local };
   const ask = (path: string, rest: { query?: object; body?: object; name?: string }): object => {
     const route = routes.find((one: RestRoute) => one.path === path);
     const query = route?.query.parse(rest.query ?? {}) ?? {};
     const input = { density, now: context.now(), query, body: rest.body, name: rest.name ?? "" };
     const answer = route?.answer(input);
-    if (answer?.status === 200) return wholeBody(answer);
-    throw invalidArgument(answer?.text ?? "unknown route");
+    if (answer?.status === 200) return { ...wholeBody(answer), ...notesOf(missing) };
+    throw invalidArgument([answer?.text ?? "unknown route", ...missing].join(". "));
   };
   if (model === undefined) {
     const named = node ?? density.sites()[0]?.place.name ?? "";
@@ -182,6 +183,11 @@ async function answerFit(
     return ask("/api/v1/density/query", { query: { model, min_fit, limit: maxRows } });
   const body = { model, quantization, context: tokens };
   return ask("/api/v1/density/simulate", { query: { min_fit, limit: maxRows }, body });
+}
+
+/** Nothing for a caller who may see everything. */
+function notesOf(missing: readonly string[] = []) {
+  return missing.length === 0 ? {} : { missing };
 }
 
 interface ServiceRow {
@@ -210,7 +216,7 @@ async function listServices(
       .slice(0, maxRows);
     const byService = Map.groupBy(replicas, serviceKeyOf);
     const rows = shown.map(({ service, key }) => serviceRow(service, byService.get(key) ?? []));
-    return { total: services.length, services: rows };
+    return { total: services.length, services: rows, ...notesOf(cluster.missing?.()) };
   });
 }
 
@@ -284,6 +290,8 @@ async function oneMoreReplica(
       cluster.list(INFERENCE_SERVICES),
       cluster.list(MODELS, service.metadata.namespace),
     ]);
+    const missing = cluster.missing?.() ?? [];
+    if (missing.length > 0) return { unknown: missing.join(" ") };
     const named = findNamedModels(service.spec, (name) =>
       models.find(({ metadata }) => metadata.name === name),
     );
