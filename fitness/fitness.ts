@@ -4,7 +4,7 @@ import type { Fitness, ReplicaFit, ReplicaPlace } from "../src/capacity/fitness.
 import { createMatcher } from "./catalog/match.ts";
 import type { CatalogRecord } from "./catalog/record.ts";
 import { createMoveJudge } from "./live-eviction/plan.ts";
-import { calibrate, type SpeedRatio, speedRatios } from "./scoring/calibration.ts";
+import { bandwidthOfClass, calibrate, type SpeedRatio, speedRatios } from "./scoring/calibration.ts";
 import { machineOf } from "./scoring/machine.ts";
 import { nodeMachine, nodeMachineFor, readNode } from "./scoring/node.ts";
 import { fitReplica, scoredNeedOf, smallerFit } from "./scoring/replica-fit.ts";
@@ -40,6 +40,7 @@ export function createFitness(records: readonly CatalogRecord[]): Fitness {
         },
       };
     },
+    bandwidthOfClass,
     createMoveJudge,
   };
 }

@@ -46,6 +46,22 @@ test("runs that differ too much are no result: another machine measures, and the
   expect(orderedOn(plan({ ...chat, hosts: [host] }, memory, HOUR_MS))).toEqual(["mac-1"]);
 });
 
+test("a speed that the class cannot have is no result: another machine measures", () => {
+  const host = { name: "mac-1", class: "m4" };
+  const hostile = { ...host, order: "chat", measured: 99_000 };
+  const alone = plan({ ...chat, hosts: [hostile] });
+  expect(alone.planned.store.size).toBe(0);
+  expect(alone.planned.failed).toMatchObject([
+    {
+      code: "BenchmarkImplausible",
+      message: expect.stringContaining("99000 tokens/s; machines of its class"),
+    },
+  ]);
+  expect(orderedOn(plan({ ...chat, hosts: [hostile, { ...host, name: "mac-2" }] }))).toEqual(["mac-2"]);
+  const unknown = plan({ ...chat, hosts: [{ ...hostile, class: "m9" }] });
+  expect(unknown.planned.store.size).toBe(1);
+});
+
 test("a failure that the agent still reports is reported once", () => {
   const input = { ...chat, hosts: [{ name: "mac-1", class: "m4", order: "chat", state: failed }] };
   const first = plan(input);

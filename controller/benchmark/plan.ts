@@ -9,6 +9,7 @@ import type {
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
+import { implausibility } from "../../src/capacity/benchmark/plausible.ts";
 import { benchmarkPlanOf } from "../../src/capacity/benchmark/subject.ts";
 import { BENCHMARKS_NAME, type BenchmarkTable, noiseOf } from "../../src/capacity/benchmark/table.ts";
 import { weightsOrderOf } from "../../src/capacity/prefetch.ts";
@@ -47,6 +48,8 @@ export interface BenchmarkWorld {
   readonly isOn: boolean;
   readonly maxAgeMs: number;
   readonly settings: PodsSettings;
+  /** Of machines of a class, in bytes per second. Absent without fitness: then any speed is believed. */
+  readonly bandwidthOfClass?: ((deviceClass: string) => number | undefined) | undefined;
 }
 
 /** Facts that no object holds, on the monotonic clock. After a restart, each failed benchmark is retried once. */
@@ -204,7 +207,7 @@ function followHost(pass: Pass, host: Host): void {
   }
 }
 
-/** Returns false if the machine reports nonsense or noise, which counts as a failure, or measured a build that no machine runs anymore. */
+/** Returns false if the machine reports nonsense, noise or a speed that its class cannot have, which counts as a failure, or measured a build that no machine runs anymore. */
 function takeResult(
   pass: Pass,
   target: Target,
@@ -214,6 +217,13 @@ function takeResult(
   const noise = measured && noiseOf(measured);
   if (noise !== undefined) {
     pass.attempts.fail(target, machine, { ...withRemedy("BenchmarkUnstable", noise), isTemporary: true });
+    return false;
+  }
+  const { subject, deviceClass, model } = target;
+  const bandwidth = pass.world.bandwidthOfClass?.(deviceClass);
+  const doubt = measured && implausibility(measured, model, { settings: subject.settings, bandwidth });
+  if (doubt !== undefined) {
+    pass.attempts.fail(target, machine, withRemedy("BenchmarkImplausible", doubt));
     return false;
   }
   const result = measured && checkedResult(target, machine.name, measured, pass.now.wallMs);

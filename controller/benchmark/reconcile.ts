@@ -115,7 +115,9 @@ export function createBenchmarks(ports: BenchmarksPorts): Benchmarks {
       const jobs = observeJobs(ports, lastWaits);
       const table = benchmarksIn(watches.benchmarks);
       const now = momentOf(ports.clock);
-      const plan = planBenchmarks({ targets, hosts, jobs, table, settings, ...benchmarks }, memory, now);
+      const bandwidthOfClass = ports.fitness?.bandwidthOfClass;
+      const world = { targets, hosts, jobs, table, settings, bandwidthOfClass, ...benchmarks };
+      const plan = planBenchmarks(world, memory, now);
       const refused = createAttempts(plan.memory.failures, now.monotonicMs);
       const { isCurrent, errors } = await apply(ports, plan, targets, refused);
       memory = { ...plan.memory, failures: refused.failures };

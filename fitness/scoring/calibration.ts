@@ -113,6 +113,16 @@ export function machineOfClass(deviceClass: string): Machine | undefined {
   return read.at === "known" ? { ...read.machine, deviceClass } : undefined;
 }
 
+/** More than two sockets with the fastest memory have. */
+const MAX_CPU_GBS = 1_000;
+
+/** Bytes per second; undefined if the bandwidth of the class is only guessed. */
+export function bandwidthOfClass(deviceClass: string): number | undefined {
+  const machine = machineOfClass(deviceClass);
+  if (machine?.accelerator === "cpu") return MAX_CPU_GBS * 1e9;
+  return machine === undefined || machine.basis === "guessed" ? undefined : machine.bandwidthGBs * 1e9;
+}
+
 const ACCELERATORS: Readonly<Record<string, Machine["accelerator"]>> = {
   apple: hostAccelerator("darwin"),
   nvidia: "cuda",

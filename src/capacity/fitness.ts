@@ -13,6 +13,8 @@ export interface Fitness {
   readonly nodeProblem: (node: NodeRead) => string | undefined;
   /** Measured results correct the speeds of machines of the same class and of its neighbors. */
   readonly forReplica: (need: ReplicaNeed, measured?: ReadonlyMap<string, BenchmarkResult>) => ReplicaScorer;
+  /** Bytes per second that engines on machines of the class can read; undefined if the class says too little. */
+  readonly bandwidthOfClass: (deviceClass: string) => number | undefined;
   /** Creates a judge that keeps its observations in memory. */
   readonly createMoveJudge: (settings: MoveSettings) => MoveJudge;
 }

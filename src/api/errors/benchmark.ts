@@ -16,6 +16,11 @@ export const benchmarkErrors = {
     what: "The runs of a benchmark differ by more than their median, so its result is not used: something else was using the machine.",
     do: "stop other programs on the machine; the benchmark is retried after an hour, and an estimate is used until then",
   },
+  BenchmarkImplausible: {
+    what: "A machine reported a speed that machines of its class cannot have: more than their memory can read, or less than a hundredth of that. It is not used.",
+    do: "check the machine, which may be faulty or compromised; another machine of the class measures instead",
+    command: "kubectl describe host",
+  },
   BenchmarkTimedOut: {
     what: "A benchmark has not finished by its deadline. The message has the last reason for which its pod waited, for example an image that cannot be pulled, or no node with a free GPU.",
     do: "correct what the message names; the benchmark is retried",
