@@ -33,7 +33,7 @@ export async function dryRunAgent(
     const listed = await client.list<InferenceReplica>(INFERENCE_REPLICAS, {
       fieldSelector: `spec.template.hostName=${options.hostName}`,
     });
-    if (!listed.ok) throw explainFailure(listed.error);
+    if (!listed.ok) throw explainFailure(listed.error, { account: options.hostName });
     await agent.runner.inspect(listed.value.items);
     const plans = await agent.runner.describePlans();
     print(plans === "" ? `nothing to do: no replica is assigned to ${options.hostName}` : plans);

@@ -88,7 +88,7 @@ function watchReplicas(
     },
     onListed: () => runner.listed(reflector.list()),
     onSynced: on.onSynced,
-    onFailure: (failure) => on.onProblem(explainFailure(failure)),
+    onFailure: (failure) => on.onProblem(explainFailure(failure, { account: hostName })),
   });
   return reflector;
 }

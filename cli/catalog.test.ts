@@ -121,6 +121,8 @@ test.each([
   [["--use-case", "magic"], /Allowed choices are general/, 2],
   [["--min-fit", "great"], /Allowed choices are perfect/, 2],
   [["--limit", "0"], /at least 1/, 2],
+  [["--draft", "no such"], /metalbridge catalog search no such/, 1],
+  [["--catalog", "/none.jsonl"], /metalbridge catalog check --catalog \/none\.jsonl/, 1],
   [["--cache-type", "q9"], /Allowed choices are/, 2],
 ])("fit %j is refused with the reason", async (args, expected, code) => {
   expect(await run("fit", ...args)).toMatchObject({ code, stderr: expect.stringMatching(expected) });

@@ -163,7 +163,10 @@ async function readAndCheck(
   const gathered = await gather(options);
   return {
     ...gathered,
-    results: runChecks(allChecks, options.config.platform, gathered.taken, { host: options.config.hostName }),
+    results: runChecks(allChecks, options.config.platform, gathered.taken, {
+      host: options.config.hostName,
+      ...(options.configFile === undefined ? {} : { file: options.configFile }),
+    }),
   };
 }
 

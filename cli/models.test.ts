@@ -28,6 +28,7 @@ async function startHost() {
       signal: end.signal,
       store,
       replicas: () => [{ uid: "u1", namespace: "team", name: "chat-0" }],
+      hostName: "mac-1",
       mayRemove: () => true,
       onDamaged: ({ file }) => damaged.push(file),
       ...more,

@@ -7,7 +7,7 @@ import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentConfig } from "../agent/config/schema.ts";
-import { MetalbridgeError } from "../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../src/api/errors.ts";
 import { FIREWALL_FOLDER } from "../src/macos/doctor/firewall.ts";
 import { createRunTool } from "../src/util/command.ts";
 import { outputFlag } from "./cluster/flags.ts";
@@ -53,7 +53,11 @@ async function selftest(flags: Flags): Promise<void> {
     flags: { platform, llamaServer, addresses: address },
   });
   if (record !== undefined && config.platform !== "darwin")
-    throw new MetalbridgeError("RecordingFailed", "only the tools of a Mac can be recorded");
+    throw new MetalbridgeError(
+      "RecordingFailed",
+      "only the tools of a Mac can be recorded",
+      remedyOf("RecordingFailed", { folder: record }),
+    );
   const { all, toolPath } = readEnvironment();
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
   const runPrivately = createRunTool(path);

@@ -116,7 +116,7 @@ class Registrar implements HostRegistration {
         this.#clearProblem("host");
         if (this.#host === undefined) this.#onHost(undefined);
       },
-      onFailure: (failure) => this.#setProblem("host", explainFailure(failure)),
+      onFailure: (failure) => this.#setProblem("host", explainFailure(failure, { account: hostName })),
     });
     this.#lease = keepLease({
       ...shared,
@@ -130,7 +130,7 @@ class Registrar implements HostRegistration {
         this.#onTaken(holder);
         onNameTaken();
       },
-      onFailure: (failure) => this.#setProblem("lease", leaseErrorOf(failure)),
+      onFailure: (failure) => this.#setProblem("lease", leaseErrorOf(failure, hostName)),
     });
     signal.addEventListener("abort", () => this.#stop(), { once: true });
   }
@@ -205,7 +205,7 @@ class Registrar implements HostRegistration {
     } as unknown as Host);
     if (made.ok) return log.info({ host: hostName, addresses }, "host registered");
     if (made.error.kind === "alreadyExists" || signal.aborted) return;
-    this.#setProblem("registered", explainFailure(made.error));
+    this.#setProblem("registered", explainFailure(made.error, { account: hostName }));
     this.#registerLater();
   }
 
@@ -287,7 +287,8 @@ class Registrar implements HostRegistration {
       subresource: "status",
       current: host,
     });
-    if (!applied.ok) return this.#setProblem("status", explainFailure(applied.error));
+    if (!applied.ok)
+      return this.#setProblem("status", explainFailure(applied.error, { account: this.#options.hostName }));
     this.#clearProblem("status");
     if (applied.value.sent && this.#host?.metadata.uid === applied.value.object.metadata.uid)
       this.#host = applied.value.object;
@@ -335,7 +336,7 @@ class Registrar implements HostRegistration {
 }
 
 /** A missing Lease means that the namespace is missing: Metalbridge is not installed in the cluster. */
-function leaseErrorOf(failure: ApiFailure): MetalbridgeError {
-  if (failure.kind !== "notFound") return explainFailure(failure);
+function leaseErrorOf(failure: ApiFailure, account: string): MetalbridgeError {
+  if (failure.kind !== "notFound") return explainFailure(failure, { account });
   return new MetalbridgeError("CrdsNotInstalled", `the namespace ${NAMESPACE_HOSTS} is missing`);
 }

@@ -9,6 +9,7 @@ import type { ModelCommand, ModelResult } from "./protocol.ts";
 export interface CommandPorts {
   readonly store: Pick<ModelStore, "list" | "fetch" | "pin" | "unpin" | "remove" | "clean" | "verify">;
   readonly replicas: () => readonly Pick<ReplicaSnapshot, "uid" | "namespace" | "name">[];
+  readonly hostName: string;
   /** False until the models that the replicas use are known. */
   readonly mayRemove: () => boolean;
   readonly onDamaged: (file: VerifiedFile) => void;
@@ -37,7 +38,7 @@ export async function runModelCommand(
     case "pin":
       return pin(command.source, store);
     case "unpin":
-      return unpin(command.source, store);
+      return unpin(command.source, ports);
     case "rm":
       return { at: "changed", isChanged: true, sizeBytes: await remove(command.source, ports) };
     case "gc":
@@ -71,7 +72,7 @@ async function pin(source: string, store: CommandPorts["store"]): Promise<ModelR
   return { at: "changed", isChanged: !pinned };
 }
 
-async function unpin(source: string, store: CommandPorts["store"]): Promise<ModelResult> {
+async function unpin(source: string, { store, hostName }: CommandPorts): Promise<ModelResult> {
   const result = await store.unpin(source);
   if (result === "declared")
     throw new MetalbridgeError(
@@ -79,7 +80,7 @@ async function unpin(source: string, store: CommandPorts["store"]): Promise<Mode
       `spec.models.pinned of this host's Host object names ${publicSource(source)}`,
       {
         summary: "unpin it in the Host object",
-        command: `metalbridge models unpin ${publicSource(source)} --host <host>`,
+        command: `metalbridge models unpin ${publicSource(source)} --host ${hostName}`,
       },
     );
   if (result === "wasNot") await find(source, store);

@@ -99,6 +99,7 @@ export function createModelMaintenance(given: ModelMaintenanceOptions): ModelMai
         stateDir: options.config.stateDir,
         replicas: () => options.runner.snapshot(),
         onDone: options.onChange,
+        hostName: options.config.hostName,
         mayRemove: () => options.runner.hasInspectedAll(),
       });
     },

@@ -24,6 +24,7 @@ async function startHost(more: Partial<ModelSocketOptions> = {}) {
     signal: end.signal,
     store: at.store,
     replicas: () => [{ uid: "u1", namespace: "team", name: "chat-0" }],
+    hostName: "mac-1",
     mayRemove: () => true,
     onDamaged: () => undefined,
     ...more,

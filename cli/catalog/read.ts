@@ -5,7 +5,7 @@ import { Option } from "commander";
 import { matchName, nearestNames } from "../../fitness/catalog/match.ts";
 import { type Catalog, type CatalogRecord, readCatalog } from "../../fitness/catalog/record.ts";
 import { packageRoot } from "../../local/package-root.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 
 /** `--catalog <file...>` */
 export function catalogOption(): Option {
@@ -29,11 +29,18 @@ export function recordNamed({ records }: Catalog, name: string): CatalogRecord {
   const what = match.at === "several" ? "means several models" : "is not in the catalog";
   const list =
     nearest.length === 0 ? "" : `: ${match.at === "several" ? "" : "nearest are "}${nearest.join(", ")}`;
-  throw new MetalbridgeError("CatalogModelUnknown", `${name.slice(0, 128)} ${what}${list}`);
+  const words = name.slice(0, 128);
+  const remedy = remedyOf("CatalogModelUnknown", { words });
+  throw new MetalbridgeError("CatalogModelUnknown", `${words} ${what}${list}`, remedy);
+}
+
+export function catalogUnreadable(file: string, why: string, options?: ErrorOptions): MetalbridgeError {
+  const remedy = remedyOf("CatalogUnreadable", { file });
+  return new MetalbridgeError("CatalogUnreadable", `${file} ${why}`, remedy, options);
 }
 
 async function readText(file: string): Promise<string> {
   return readFile(file, "utf8").catch((cause: unknown) => {
-    throw new MetalbridgeError("CatalogUnreadable", `${file} cannot be read`, undefined, { cause });
+    throw catalogUnreadable(file, "cannot be read", { cause });
   });
 }

@@ -10,7 +10,7 @@ import { ifExists, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { printLine } from "../program/output.ts";
-import { readCatalogFiles } from "./read.ts";
+import { catalogUnreadable, readCatalogFiles } from "./read.ts";
 
 export interface UpdateFlags {
   readonly write: string;
@@ -38,9 +38,9 @@ export async function updateCatalog(names: readonly string[], flags: UpdateFlags
     });
   const current = readCatalog(await readIfExists(file));
   if (current.refused.length > 0)
-    throw new MetalbridgeError(
-      "CatalogUnreadable",
-      `${file}: ${current.refused[0]?.where}: ${current.refused[0]?.why}; nothing was written`,
+    throw catalogUnreadable(
+      file,
+      `has an unusable record at ${current.refused[0]?.where}: ${current.refused[0]?.why}; nothing was written`,
     );
   const records = new Map(current.records.map((record) => [record.name.toLowerCase(), record]));
   const known = new Map(
@@ -65,7 +65,7 @@ export async function updateCatalog(names: readonly string[], flags: UpdateFlags
 
 async function readIfExists(file: string): Promise<string> {
   const text = await ifExists(readFile(file, "utf8")).catch((cause: unknown) => {
-    throw new MetalbridgeError("CatalogUnreadable", `${file} cannot be read`, undefined, { cause });
+    throw catalogUnreadable(file, "cannot be read", { cause });
   });
   return text ?? "";
 }

@@ -4,7 +4,7 @@ import { probeFailed } from "../../controller/workload/one-shot-pod.ts";
 import { nearestNames } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { machineFromHost } from "../../fitness/density/place.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
@@ -67,6 +67,7 @@ function unknownModel(records: readonly CatalogRecord[], model: string): Metalbr
   return new MetalbridgeError(
     "CatalogModelUnknown",
     `${model.slice(0, 128)} is not in the catalog${nearest === "" ? "" : `; nearest are ${nearest}`}`,
+    remedyOf("CatalogModelUnknown", { words: model.slice(0, 128) }),
   );
 }
 
@@ -129,6 +130,10 @@ async function imageFor(
     throw new MetalbridgeError(
       "NoProbeImage",
       `namespace ${namespace} has no controller with an image to use`,
+      {
+        summary: "pass an image of metalbridge that the nodes can pull, or the namespace of the controller",
+        command: "metalbridge cluster-fit --namespace metalbridge-system",
+      },
     );
   return { image, pullSecrets: spec?.imagePullSecrets ?? [] };
 }

@@ -1,7 +1,7 @@
 /** `metalbridge doctor --from-cluster HOST`: checks from a pod whether the cluster reaches the ports of a host. */
 
 import { randomUUID } from "node:crypto";
-import { defaultRemedy, MetalbridgeError } from "../../src/api/errors.ts";
+import { defaultRemedy, MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { LABEL_HOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
@@ -39,7 +39,7 @@ export async function probeFromCluster(name: string, flags: ProbeFlags): Promise
     const host = await findObject(cluster, HOSTS, name);
     const served = await servedBy(cluster, name);
     const targets = served.length > 0 ? served : addressesOf(host);
-    const { end, namespace } = await runProbe(cluster, targets, flags);
+    const { end, namespace } = await runProbe(cluster, targets, { ...flags, host: name });
     return {
       host: name,
       platform: host.status?.info?.os ?? "",
@@ -65,7 +65,11 @@ function addressesOf({ metadata, status }: Host): readonly string[] {
   return addresses.map((address) => `${address}:${ANY_PORT}`);
 }
 
-async function runProbe(cluster: Cluster, targets: readonly string[], flags: ProbeFlags) {
+async function runProbe(
+  cluster: Cluster,
+  targets: readonly string[],
+  flags: ProbeFlags & { readonly host: string },
+) {
   const timeoutMs = flags.timeout ?? TIMEOUT_MS;
   const stop = listenForStop();
   const { image, namespace, pullSecrets } = await findProbeImage(cluster, flags);
@@ -93,13 +97,20 @@ async function runProbe(cluster: Cluster, targets: readonly string[], flags: Pro
 }
 
 /** The given image, else that of the controller; and the namespace for the pod. Throws NoProbeImage. */
-async function findProbeImage({ client, namespace: contextNamespace }: Cluster, given: ProbeFlags) {
+async function findProbeImage(
+  { client, namespace: contextNamespace }: Cluster,
+  given: ProbeFlags & { readonly host: string },
+) {
   const found = await client.list<Deployment>(DEPLOYMENTS, { labelSelector: CONTROLLER });
   const controller = found.ok ? found.value.items[0] : undefined;
   const spec = controller?.spec.template.spec;
   const image = given.image ?? spec?.containers[0]?.image;
   if (image === undefined)
-    throw new MetalbridgeError("NoProbeImage", "the cluster has no controller whose image could be used");
+    throw new MetalbridgeError(
+      "NoProbeImage",
+      "the cluster has no controller whose image could be used",
+      remedyOf("NoProbeImage", { host: given.host }),
+    );
   const namespace = given.namespace ?? controller?.metadata.namespace ?? contextNamespace;
   const isOfController = namespace === controller?.metadata.namespace;
   return { image, namespace, pullSecrets: isOfController ? (spec?.imagePullSecrets ?? []) : [] };

@@ -1,7 +1,7 @@
 /** Loads the replicas of an idle service, as a request through the gateway does, and waits for one. */
 import { renewDemand } from "../../gateway/demand/demand.ts";
 import { servedModel } from "../../gateway/models/served-model.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
@@ -37,6 +37,7 @@ export async function wakeAndWait(
   signal: AbortSignal,
 ): Promise<void> {
   const { name, namespace } = service.metadata;
+  const known = { service: `${name} -n ${namespace ?? cluster.namespace}` };
   await wakeService(cluster, service);
   printNote(`service ${name} is idle: its replicas start now`);
   let shown = "";
@@ -52,7 +53,13 @@ export async function wakeAndWait(
       const why = current === undefined ? "it was deleted" : reason;
       if (state === "ready") finish();
       else if (current === undefined || state === "off")
-        fail(new MetalbridgeError("NoReadyEndpoint", `service ${name}: ${why}`));
+        fail(
+          new MetalbridgeError(
+            "NoReadyEndpoint",
+            `service ${name}: ${why}`,
+            remedyOf("NoReadyEndpoint", known),
+          ),
+        );
       else show(current);
     };
     const services = watch<InferenceService>(
@@ -67,5 +74,6 @@ export async function wakeAndWait(
   throw new MetalbridgeError(
     "NotReadyInTime",
     `service ${name}: not loaded after ${formatSpan(WAKE_MS)}: ${shown}`,
+    remedyOf("NotReadyInTime", known),
   );
 }

@@ -28,7 +28,11 @@ export async function rolloutUndo(name: string, flags: UndoFlags): Promise<void>
 async function undo(cluster: Cluster, name: string, flags: UndoFlags): Promise<UndoPlan> {
   const { service, history } = await readServiceHistory(cluster, name);
   const target = chooseRevision(service, history, flags.toRevision);
-  const plan = planUndo(service, target, await findIfPresent(cluster, MODELS, restorable(target).model.name));
+  const plan = planUndo(
+    service,
+    target,
+    await findIfPresent(cluster, MODELS, restorable(service, target).model.name),
+  );
   if (plan.operations.length === 0 || flags.dryRun === true) return plan;
   const { client, namespace } = cluster;
   const result = await client.jsonPatch(INFERENCE_SERVICES, { name, namespace }, plan.operations);

@@ -2,7 +2,7 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { ENGINE_PROGRAMS } from "../../src/engines/traces.ts";
 import { parseCount, parseSwVers, parseSysctl } from "../../src/macos/parse.ts";
 import type { RunTool, ToolResult } from "../../src/util/command.ts";
@@ -115,16 +115,18 @@ export async function writeRecording(folder: string, { machine, files }: Recorde
   const path = join(folder, machine);
   try {
     await mkdir(path, { recursive: true });
-    if ((await readdir(path)).length > 0) throw notRecorded(`${path} is not empty`);
+    if ((await readdir(path)).length > 0) throw notRecorded(`${path} is not empty`, folder);
     for (const [name, text] of files) await writeFile(join(path, name), text);
     return path;
   } catch (error) {
     if (error instanceof MetalbridgeError) throw error;
-    throw notRecorded(`${path} cannot be written: ${errorMessage(error)}`);
+    throw notRecorded(`${path} cannot be written: ${errorMessage(error)}`, folder);
   }
 }
 
-const notRecorded = (why: string): MetalbridgeError => new MetalbridgeError("RecordingFailed", why);
+/** Without a folder, the command names one. */
+const notRecorded = (why: string, folder = "recordings"): MetalbridgeError =>
+  new MetalbridgeError("RecordingFailed", why, remedyOf("RecordingFailed", { folder }));
 
 function keyOf(program: string, args: readonly string[]): string {
   const line = [program, ...args].join(" ");

@@ -50,7 +50,7 @@ async function planOf(client: KubeClient, { namespace, name, revision }: Undo): 
     }),
   );
   const target = chooseRevision(service, historyOf(service, revisions.items), revision);
-  const model = await client.get(MODELS, { namespace, name: restorable(target).model.name });
+  const model = await client.get(MODELS, { namespace, name: restorable(service, target).model.name });
   if (!model.ok && model.error.kind !== "notFound") unwrapAnswer(model);
   return planUndo(service, target, model.ok ? model.value : undefined);
 }

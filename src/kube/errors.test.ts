@@ -26,6 +26,13 @@ describe("failures", () => {
     expect(explainFailure(failure).code).toBe(errorCode);
   });
 
+  it("name the account of the credential in their remedy", () => {
+    const failure = failureOfResponse(401, {}, status(401, "Unauthorized"));
+    expect(explainFailure(failure, { account: "mac-1" }).remedy.command).toBe(
+      "kubectl create token mac-1 -n metalbridge-hosts",
+    );
+  });
+
   it("never ask for a wait of more than a minute", () => {
     for (const failure of [
       failureOfResponse(429, { "retry-after": "4294967296" }, ""),

@@ -1,6 +1,6 @@
 /** Converts responses and network errors to typed failures, and failures to catalog errors. */
 
-import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+import { type ErrorCode, MetalbridgeError, remedyOf } from "../api/errors.ts";
 import { parseJson } from "../util/parse-json.ts";
 import { truncate } from "../util/text.ts";
 import type { ApiFailure, FailureKind } from "./types.ts";
@@ -75,9 +75,13 @@ export function isApiUnavailable({ kind, reason, retryAfterMs }: ApiFailure): bo
   return kind === "unavailable" && retryAfterMs === undefined && reason !== REASON_KIND_NOT_INSTALLED;
 }
 
-/** Catalog error of a failure, for conditions, Events and the command line. */
-export function explainFailure(failure: ApiFailure): MetalbridgeError {
-  return new MetalbridgeError(codeOf(failure), failure.message);
+/** Catalog error of a failure, for conditions, Events and the command line. `known` is what the remedy may name. */
+export function explainFailure(
+  failure: ApiFailure,
+  known: Readonly<Record<string, string>> = {},
+): MetalbridgeError {
+  const code = codeOf(failure);
+  return new MetalbridgeError(code, failure.message, remedyOf(code, known));
 }
 
 const KINDS_BY_STATUS: Readonly<Record<number, FailureKind>> = {

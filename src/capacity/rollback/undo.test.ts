@@ -133,7 +133,14 @@ describe("going back", () => {
     "refuses a revision that holds %j",
     (data) => {
       const target = { ...revision(1, {}), data };
-      expect(() => planFor({}, target)).toThrow(expect.objectContaining({ code: "RevisionNotRestorable" }));
+      expect(() => planFor({}, target)).toThrow(
+        expect.objectContaining({
+          code: "RevisionNotRestorable",
+          remedy: expect.objectContaining({
+            command: expect.stringMatching(/^metalbridge rollout history [a-z]/),
+          }),
+        }),
+      );
     },
   );
 

@@ -59,10 +59,14 @@ export function chooseRevision(
 }
 
 /** Throws RevisionNotRestorable. */
-export function restorable({ revision, data }: HistoryEntry): RevisionData {
+export function restorable(
+  { metadata }: Pick<InferenceService, "metadata">,
+  { revision, data }: HistoryEntry,
+): RevisionData {
   if (data !== undefined) return data;
   const message = `revision ${revision} has no spec that can be restored`;
-  throw new MetalbridgeError("RevisionNotRestorable", message);
+  const remedy = remedyOf("RevisionNotRestorable", { service: `${metadata.name} -n ${metadata.namespace}` });
+  throw new MetalbridgeError("RevisionNotRestorable", message, remedy);
 }
 
 /** `model` is the current Model with the name from the revision. */
@@ -71,7 +75,7 @@ export function planUndo(
   target: HistoryEntry,
   model: Model | undefined,
 ): UndoPlan {
-  const data = restorable(target);
+  const data = restorable(service, target);
   const { spec, status } = service;
   const side = data.template === undefined ? "Pods" : "Hosts";
   const { modelRevision } = spec;
