@@ -12,11 +12,13 @@ import { runServer } from "../server/main.ts";
 import { CONSOLE_PATH } from "../src/console/protocol.ts";
 import { writeFileAtomic } from "../src/util/atomic-file.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
+import { namespaceOfContext } from "./cluster/cluster.ts";
 import {
   addClusterFlags,
   type ClusterFlags,
   type DaemonFlags,
   logLevelOption,
+  parseName,
   parsePort,
 } from "./cluster/flags.ts";
 import { findLocalAgent } from "./install/local-agent.ts";
@@ -38,6 +40,11 @@ const LOOPBACK = "127.0.0.1";
 /** Options and action of the verb. */
 export function configureConsole(command: Command): void {
   addConsoleFlags(addClusterFlags(command))
+    .option(
+      "-n, --namespace <name>",
+      "namespace that is shown without the right to all (default: the namespace of the context, else default)",
+      parseName,
+    )
     .option("--port <n>", "port on 127.0.0.1; 0 chooses a free port", parsePort, 0)
     .option("--no-open", "do not open the browser")
     .addOption(catalogOption())
@@ -49,7 +56,7 @@ export function configureConsole(command: Command): void {
 }
 
 async function openConsole(flags: ConsoleFlags): Promise<void> {
-  const { open, catalog, logLevel, addressFile, exitWithStdin, ...settings } = flags;
+  const { open, catalog, logLevel, addressFile, exitWithStdin, namespace, ...settings } = flags;
   const config = parseServerConfig({ ...settings, address: LOOPBACK, healthPort: 0 });
   const { records } = await readCatalogFiles(catalog);
   const stop = listenForStop({ exitWithStdin });
@@ -67,7 +74,12 @@ async function openConsole(flags: ConsoleFlags): Promise<void> {
     records,
     version: packageVersion(),
     log: createJsonLog(logLevel),
-    console: { folder: consoleFolder(), codes, readLocalLog: await localLogs(flags) },
+    console: {
+      folder: consoleFolder(),
+      codes,
+      namespace: namespace ?? namespaceOfContext({ ...config, kubeconfigPath: config.kubeconfig }),
+      readLocalLog: await localLogs(flags),
+    },
     signal: stop.signal,
     onListening: ({ api }) => {
       port = api;

@@ -13,11 +13,12 @@ import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
 import type { ConfigMap, Lease } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
-import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
+import type { ReflectorOptions } from "../src/kube/watch/reflector.ts";
 import { hasPodEnded, type Node, type Pod } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { ClusterChange } from "./changes.ts";
 import type { Reach } from "./reach.ts";
+import { type OwnRights, startVisible } from "./visible.ts";
 
 export interface ClusterOptions {
   readonly connection: KubeConnection;
@@ -25,28 +26,33 @@ export interface ClusterOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly reach?: Pick<Reach, "answered" | "failed">;
+  /** Watches only what these rights allow; without it, everything. */
+  readonly own?: OwnRights | undefined;
 }
 
 export type ClusterWatches = ReturnType<typeof watchCluster>;
 
 /** Starts the watches. `onChange` is called for each change, after the density state has it. */
 export function watchCluster(
-  { reach, ...options }: ClusterOptions,
+  { reach, own, ...options }: ClusterOptions,
   density: Density,
   onChange: (change: ClusterChange) => void = () => {},
 ) {
   const { clock } = options;
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof ClusterOptions>) =>
-    startReflector<T>({
-      ...options,
-      ...rest,
-      onAnswer: reach?.answered,
-      onFailure: reach?.failed,
-      onChange: (key, after, before) => {
-        rest.onChange(key, after, before);
-        onChange({ kind: rest.kind.kind, key, after, before } as ClusterChange);
+    startVisible<T>(
+      {
+        ...options,
+        ...rest,
+        onAnswer: reach?.answered,
+        onFailure: reach?.failed,
+        onChange: (key, after, before) => {
+          rest.onChange(key, after, before);
+          onChange({ kind: rest.kind.kind, key, after, before } as ClusterChange);
+        },
       },
-    });
+      own,
+    );
   const nodes = start<Node>({ kind: NODES, onChange: (name) => setNode(name) });
   const reports = start<ConfigMap>({
     kind: CONFIG_MAPS,

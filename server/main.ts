@@ -14,6 +14,7 @@ import { metricsRoute } from "../src/http/metrics/route.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
+import { createSelfReviews } from "../src/kube/review/self-reviews.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { createClusterChanges } from "./changes.ts";
@@ -47,7 +48,8 @@ export interface ServerOptions {
   readonly signal: AbortSignal;
   readonly clock?: Clock;
   /** Needed unless the settings switch the console off. */
-  readonly console?: Pick<ConsoleOptions, "folder" | "codes"> & Pick<LogsOptions, "readLocalLog">;
+  readonly console?: Pick<ConsoleOptions, "folder" | "codes" | "namespace"> &
+    Pick<LogsOptions, "readLocalLog">;
   /** Called with both ports once they listen. */
   readonly onListening?: (ports: { readonly api: number; readonly health: number }) => void;
 }
@@ -81,7 +83,10 @@ export async function runServer({
   const stopped = AbortSignal.any([signal, ending.signal]);
   try {
     const reach = createReach(clock);
-    const watches = watchCluster({ connection, clock, log, signal: stopped, reach }, density, changes.emit);
+    const namespace = pages?.namespace;
+    const own = namespace === undefined ? undefined : { namespace, review: createSelfReviews(clock) };
+    const cluster = { connection, clock, log, signal: stopped, reach, own };
+    const watches = watchCluster(cluster, density, changes.emit);
     const readQueues = queueReader(connection, config);
     const live = { reads: watches, changes, reach, density, readQueues, clock, log, signal: stopped };
     const keys = mountKeys({
@@ -146,7 +151,7 @@ function pageRoutes(
 
 async function openConsole(
   config: ServerConfig,
-  options: Pick<ConsoleOptions, "folder" | "codes" | "version" | "clock" | "log" | "routes">,
+  options: Pick<ConsoleOptions, "folder" | "codes" | "namespace" | "version" | "clock" | "log" | "routes">,
 ): Promise<Console> {
   const { kubeconfig: kubeconfigPath, context, address, gatewayUrl, gatewayPublicUrl } = config;
   const { sessionSecret, clientSecret, authority, gatewayAuthority } = await readConsoleFiles(config);
@@ -192,6 +197,8 @@ function answerMcp(options: McpOptions): HandleRequest {
 }
 
 function waitingFor(watches: ClusterWatches): string | undefined {
+  const hidden = Object.entries(watches).flatMap(([kind, { covers }]) => (covers() ? [] : [kind]));
+  if (hidden.length > 0) return `the right to list ${hidden.join(", ")} of all namespaces`;
   const missing = Object.entries(watches).flatMap(([kind, { isSynced }]) => (isSynced() ? [] : [kind]));
   return missing.length === 0 ? undefined : `the first list of ${missing.join(", ")}`;
 }

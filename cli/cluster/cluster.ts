@@ -29,7 +29,8 @@ export async function withCluster<T>(
   }
 }
 
-function namespaceOfContext(source: Parameters<typeof loadKubeconfig>[0]): string {
+/** As kubectl has it. */
+export function namespaceOfContext(source: Parameters<typeof loadKubeconfig>[0]): string {
   const config = loadKubeconfig(source);
   const namespace = config.getContextObject(config.getCurrentContext())?.namespace;
   return namespace === undefined || namespace === "" ? "default" : namespace;

@@ -33,6 +33,8 @@ export interface ConsoleOptions {
   readonly gateway?: ConsoleGateway | undefined;
   /** Readers sign in with a code, and act with the credentials of `cluster`. */
   readonly codes?: OneTimeCodes | undefined;
+  /** The one that those readers see without the right to all namespaces. */
+  readonly namespace?: string | undefined;
   /** Readers sign in with an identity provider, whose tokens the API server accepts. */
   readonly oidc?: OidcSettings | undefined;
   /** Routes of other parts, such as the live stream. */
@@ -54,7 +56,7 @@ export function createConsole(options: ConsoleOptions): Console {
   const { clock, log, isOnLoopback, codes } = options;
   const seal = createSeal(options.sessionSecret);
   const sessions = createSessions(seal, { clock, isLocal: codes !== undefined });
-  const readers = createReaders(options.cluster);
+  const readers = createReaders(options.cluster, options.namespace);
   const mayAccess = createMayAccess(clock);
   const oidc = options.oidc && createOidc({ ...options.oidc, seal, sessions, readers, clock, log });
   const signIn: SignIn["by"] = codes !== undefined ? "code" : oidc !== undefined ? "oidc" : "token";

@@ -15,6 +15,8 @@ export interface Reader {
   /** The same for all requests with one credential. Contains no secret. */
   readonly id: string;
   readonly user: string;
+  /** That of the credential: its objects are shown where the reader may list them, even if it has none yet. */
+  readonly namespace: string | undefined;
   readonly connection: KubeConnection;
 }
 
@@ -41,7 +43,11 @@ const MAX_READERS = 256;
 /** Concurrent requests per reader, beside streams. */
 const MAX_REQUESTS = 12;
 
-export function createReaders(cluster: KubeconfigSource): Readers {
+/** In the name of every ServiceAccount. */
+const ACCOUNT = /^system:serviceaccount:([^:]+):/;
+
+/** `namespace` is that of the server's own kubeconfig. */
+export function createReaders(cluster: KubeconfigSource, namespace?: string): Readers {
   const connections = new Map<string, Promise<KubeConnection>>();
   const open = (token: string | undefined) =>
     connect({ ...cluster, token, userAgent: USER_AGENT, maxRequests: MAX_REQUESTS });
@@ -52,7 +58,8 @@ export function createReaders(cluster: KubeconfigSource): Readers {
       setBounded(connections, id, connection, MAX_READERS);
       // A kubeconfig that is being rewritten can be read a moment later.
       connection.catch(() => connections.delete(id));
-      return { id, user, connection: await connection };
+      const own = token === undefined ? namespace : ACCOUNT.exec(user)?.[1];
+      return { id, user, namespace: own, connection: await connection };
     },
     identify: async (token) => {
       const connection = await open(token);

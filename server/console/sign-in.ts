@@ -71,7 +71,7 @@ export function mountSignIn(scope: FastifyInstance, options: SignInOptions): voi
   scope.get(path, { config: { calledBy: "call" } }, async (request) => {
     const session = sessionOf(request);
     await refuseRevoked(options, session);
-    return describeSession(options, session);
+    return await describeSession(options, session);
   });
   scope.post(path, { config: { calledBy: "sign-in" } }, async (request, reply) => {
     if (pending >= MAX_PENDING)
@@ -85,7 +85,7 @@ export function mountSignIn(scope: FastifyInstance, options: SignInOptions): voi
       sessions.write(request, reply, { ...session, gatewayKey });
       // An earlier sign-in may be of another reader, whose session it would renew.
       oidc?.end(request, reply);
-      return describeSession(options, session);
+      return await describeSession(options, session);
     } finally {
       pending -= 1;
     }
@@ -134,7 +134,10 @@ async function refuseRevoked({ readers }: SignInOptions, session: SessionData): 
   if (!identity.ok && identity.error.kind === "unauthorized") throw explainFailure(identity.error);
 }
 
-function describeSession({ facts }: SignInOptions, { user, token }: SessionData): Session {
+async function describeSession({ facts, readers }: SignInOptions, session: SessionData): Promise<Session> {
+  const { user, token } = session;
+  const { namespace } = await readers.of(session);
   const expiresMs = token === undefined ? undefined : expiryOfToken(token);
-  return { ...facts, user, expiresAt: expiresMs === undefined ? undefined : isoSeconds(expiresMs) };
+  const expiresAt = expiresMs === undefined ? undefined : isoSeconds(expiresMs);
+  return { ...facts, user, namespace, isLocal: token === undefined, expiresAt };
 }

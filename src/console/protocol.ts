@@ -12,6 +12,10 @@ export const CONSOLE_HEADER = "x-metalbridge-console";
 /** GET /console/session. 401 without a session: `SignIn` says how to get one. */
 export interface Session {
   readonly user: string;
+  /** Namespace of the reader's credential, if it has one. */
+  readonly namespace?: string | undefined;
+  /** The server is `metalbridge console`: it sees no more than the reader. */
+  readonly isLocal: boolean;
   readonly isReadOnly: boolean;
   /** False if no gateway is configured: the playground is not available. */
   readonly hasGateway: boolean;
@@ -19,7 +23,7 @@ export interface Session {
   readonly gatewayUrl: string;
   readonly version: string;
   /** ISO time at which the token expires, if it states one. */
-  readonly expiresAt?: string;
+  readonly expiresAt?: string | undefined;
 }
 
 /** Body of a 401. */

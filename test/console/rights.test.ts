@@ -89,7 +89,15 @@ describeUnless(whyNoConsole, "the console for readers with few rights", () => {
       await expectNoOverflow(page);
       await takePictures(page, `viewer${path.replaceAll(/[/?&=.]/g, "-")}`);
     }
+    await reader.open("/services?ns=kube-system");
+    const hidden = "list inferenceservices in namespace kube-system";
+    await expect.poll(() => missingOn(reader)).toEqual([hidden]);
     await reader.open("/hosts");
+    await expect.poll(() => page.getByLabel("Namespace").inputValue()).toBe(namespace);
+    const why = "you may not list inferenceservices of all namespaces, nor hosts.";
+    expect(await page.locator(".sight").textContent()).toBe(
+      `Only namespace ${namespace} is shown, and no hosts: ${why}`,
+    );
     await expectAccessible(page);
   });
 

@@ -121,6 +121,40 @@ test("a reader of one namespace gets neither rows nor deletions of others, and c
   expect(browser.chunks.join("")).not.toContain("secret");
 });
 
+test("a service that the server has not listed, or may not list, is not shown as absent", async () => {
+  using rig = createLiveRig();
+  const { services } = rig.stores;
+  services.isSynced = () => false;
+  services.covers = (namespace) => namespace === "team-a";
+  const { browser, show } = rig.open();
+  await show("service/team-a/chat", "service/team-b/chat");
+  expect(browser.events.map(({ event, data }) => [event, data.topic])).toEqual([
+    ["hello", undefined],
+    ["refused", "service/team-b/chat"],
+  ]);
+  expect(browser.take("refused")).toMatchObject([
+    {
+      message: "You may not list inferenceservices.",
+      remedy: "Show its namespace instead: `metalbridge console -n team-b`",
+    },
+  ]);
+  rig.put("services", teamA("chat"));
+  services.isSynced = () => true;
+  rig.hub.synced();
+  await rig.flush();
+  expect(browser.take()).toMatchObject([{ topic: "service/team-a/chat", set: [["service", {}]] }]);
+});
+
+test("a reader of a namespace without objects sees that it is empty", async () => {
+  using rig = createLiveRig();
+  rig.put("services", teamB("secret"));
+  const { browser, show } = rig.open({ may: ofTeamA, namespace: "team-a" });
+  await show("services");
+  expect(browser.events.slice(1)).toEqual([
+    { event: "rows", data: { topic: "services", isAll: true, set: [], gone: [] } },
+  ]);
+});
+
 test("a browser that stopped reading gets each row once when it reads again, in its latest state", async () => {
   using rig = createLiveRig();
   for (const name of ["a", "b"]) rig.put("services", teamA(name));

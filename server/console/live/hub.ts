@@ -7,7 +7,7 @@ import type { Clock } from "../../../src/util/ports.ts";
 import type { ClusterChange } from "../../changes.ts";
 import { refusalOf } from "../refusal.ts";
 import { createReaderRights } from "./reader-rights.ts";
-import { isSeen, mainQuestion, type Scope, type ScopeQuestions, scopeOf } from "./scope.ts";
+import { isSeen, mainQuestion, NAMED, type Scope, type ScopeQuestions, scopeOf } from "./scope.ts";
 import { type ConsoleStream, changeEvent } from "./stream.ts";
 import { type OpenTable, openTable, type TableParts, topicText } from "./tables.ts";
 import { marksOf, modelKeysOf, type ParsedTopic } from "./topics.ts";
@@ -15,6 +15,8 @@ import { marksOf, modelKeysOf, type ParsedTopic } from "./topics.ts";
 /** The person behind a stream. */
 export interface StreamReader {
   readonly id: string;
+  /** Shown where the reader may list it, even while it has no objects. */
+  readonly namespace?: string | undefined;
   readonly mayAccess: (question: AccessQuestion) => Promise<boolean>;
   /** False after the session. */
   readonly isSignedIn: () => Promise<boolean>;
@@ -118,6 +120,11 @@ export class Hub {
     this.#flushSoon();
   }
 
+  /** The first list of a kind is complete: topics that wait for it can be shown. */
+  synced(): void {
+    for (const topic of this.#topics.keys()) this.#checkAll(topic);
+  }
+
   /** Notifies all streams since when the API server has not answered; undefined once it does. */
   setAway(sinceMs: number | undefined): void {
     this.#awaySinceMs = sinceMs;
@@ -173,27 +180,39 @@ export class Hub {
       const refusal = this.#topics.get(topic)?.refusal?.();
       if (scope === undefined) stream.refuse(topic, missingRight(mainQuestion(parsed)));
       else if (refusal !== undefined) stream.refuse(topic, refusalOf(refusal));
-      else stream.allow(topic, scope);
+      else this.#allow(stream, topic, { parsed, scope });
     } catch (error) {
       if (!(error instanceof MetalbridgeError) || error.code === "ApiUnauthorized") throw error;
       if (!stream.isAllowed(topic)) stream.refuse(topic, refusalOf(error));
     }
   }
 
-  #rightsOf({ id, mayAccess }: StreamReader): ScopeQuestions["seen"] {
-    const namespaces = () => this.#namespaces();
+  /** What the server has not listed, or may not list, is not shown as absent. */
+  #allow(
+    stream: ConsoleStream,
+    topic: Topic,
+    { parsed, scope }: { readonly parsed: ParsedTopic; readonly scope: Scope },
+  ): void {
+    const reads = "name" in parsed ? this.#parts.state.reads[NAMED[parsed.at]] : undefined;
+    const namespace = "namespace" in parsed ? parsed.namespace : undefined;
+    if (reads?.covers(namespace) === false) stream.refuse(topic, notListed(parsed, namespace));
+    else if (reads?.isSynced() !== false) stream.allow(topic, scope);
+  }
+
+  #rightsOf({ id, mayAccess, namespace: own }: StreamReader): ScopeQuestions["seen"] {
+    const namespaces = () => this.#namespaces(own);
     const seen = this.#rights.get(id) ?? createReaderRights({ mayAccess, namespaces, clock: this.#clock });
     this.#rights.set(id, seen);
     return seen;
   }
 
-  /** Those of services, Models and replicas. Pods of services are in them too. */
-  #namespaces(): readonly string[] {
+  /** Those of services, Models and replicas, and the reader's own. Pods of services are in them too. */
+  #namespaces(own: string | undefined): readonly string[] {
     const { services, models, replicas } = this.#parts.state.reads;
     const all = [services, models, replicas].flatMap((reads) =>
       reads.list().map(({ metadata }) => metadata.namespace ?? "default"),
     );
-    return [...new Set(all)].sort();
+    return [...new Set(own === undefined ? all : [...all, own])].sort();
   }
 
   #beat(): void {
@@ -254,6 +273,14 @@ export class Hub {
     this.#pauseUntilMs = this.#clock.monotonicMs() + workMs * PAUSE_PER_WORK;
     this.#flushSoon();
   }
+}
+
+/** By `metalbridge console`, whose credentials are the reader's. */
+function notListed(topic: ParsedTopic, namespace: string | undefined): Refusal {
+  const { group, resource } = mainQuestion(topic);
+  const refusal = missingRight({ verb: "list", group, resource });
+  if (namespace === undefined) return refusal;
+  return { ...refusal, remedy: `Show its namespace instead: \`metalbridge console -n ${namespace}\`` };
 }
 
 /** Streams with the same scope get the same bytes. */

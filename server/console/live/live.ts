@@ -53,6 +53,12 @@ export function createLive(options: LiveOptions): MountRoutes {
   const history = startFarmHistory(reads, clock, { signal, onSample });
   const hub = new Hub({ state, log, history, readQueues });
   options.changes.listen((change) => hub.changed(change));
+  // They reject when the server ends.
+  for (const { whenSynced } of Object.values(reads))
+    void whenSynced().then(
+      () => hub.synced(),
+      () => {},
+    );
   options.reach.listen(() => hub.setAway(options.reach.awaySinceMs()));
   return (scope, access) => mountStream(scope, access, hub);
 }
@@ -102,6 +108,7 @@ function streamReader(
 ): Parameters<Hub["add"]>[1] {
   return {
     id: reader.id,
+    namespace: reader.namespace,
     mayAccess: (question) => mayAccess(reader, question),
     isSignedIn: async () => (await readerOf(request)) !== undefined,
   };

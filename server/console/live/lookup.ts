@@ -12,7 +12,7 @@ import { modelKeysOf, prefetchedOn, serviceOfPod, serviceOfReplica } from "./top
 export type ObjectReads = {
   readonly [K in "nodes" | "hosts" | "replicas" | "pods" | "services" | "models"]: Pick<
     ClusterWatches[K],
-    "get" | "list"
+    "get" | "list" | "isSynced" | "whenSynced" | "covers"
   >;
 };
 

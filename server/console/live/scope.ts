@@ -54,7 +54,8 @@ const LISTS: Readonly<
   queues: { kinds: ["services"], needs: ["services"] },
 };
 
-const NAMED = { service: "services", model: "models", host: "hosts", node: "nodes" } as const;
+/** The kind of a topic of one object. */
+export const NAMED = { service: "services", model: "models", host: "hosts", node: "nodes" } as const;
 
 /** The question that a refused reader has not the right to. */
 export function mainQuestion(topic: ParsedTopic): AccessQuestion {

@@ -1,6 +1,6 @@
 /** Query parameters that every page has: plain strings, so that addresses can be read and typed. */
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useCallback } from "react";
+import { createContext, useCallback, useContext } from "react";
 
 export type Search = Readonly<Record<string, string | undefined>>;
 
@@ -41,9 +41,12 @@ export function useSetSearch(): (changes: Search) => void {
   );
 }
 
-/** The namespace that the reader has chosen; empty for all. */
+/** The only namespace that the reader sees; empty if there are more. */
+export const OnlyNamespace = createContext("");
+
+/** The namespace that the reader has chosen, or the only one; empty for all. */
 export function useNamespace(): string {
-  return useSearchParam("ns")[0];
+  return useSearchParam("ns", useContext(OnlyNamespace))[0];
 }
 
 /** Another page has other filters, but the same namespace. */

@@ -36,15 +36,13 @@ export interface RightState {
   readonly why?: string;
 }
 
-/** A right to a resource of our group, unless `group` says otherwise. */
-export function useRight(question: Omit<AccessQuestion, "group"> & { readonly group?: string }): RightState {
+/** About a resource of our group, unless `group` says otherwise. */
+type Question = Omit<AccessQuestion, "group"> & { readonly group?: string };
+
+export function useRight(question: Question): RightState {
   const full = { group: GROUP, ...question };
   const session = useSession();
-  const { data, error } = useQuery({
-    queryKey: ["right", full],
-    queryFn: () => askRight(full),
-    staleTime: RIGHTS_MS,
-  });
+  const { data, error } = useQuery(rightQuery(full));
   const isWrite = !["get", "list", "watch"].includes(full.verb);
   if (isWrite && session?.isReadOnly === true) return { isAllowed: false, why: text.rights.readOnly };
   if (error !== null) return { isAllowed: false, why: error.message };
@@ -52,6 +50,15 @@ export function useRight(question: Omit<AccessQuestion, "group"> & { readonly gr
   if (data) return { isAllowed: true };
   const { message, remedy } = missingRight(full);
   return { isAllowed: false, why: `${message} ${remedy}` };
+}
+
+/** Undefined while it is not known, or not asked. */
+export function useKnownRight(question: Question, isAsked = true): boolean | undefined {
+  return useQuery({ ...rightQuery({ group: GROUP, ...question }), enabled: isAsked }).data;
+}
+
+function rightQuery(question: AccessQuestion) {
+  return { queryKey: ["right", question], queryFn: () => askRight(question), staleTime: RIGHTS_MS };
 }
 
 interface Waiting {

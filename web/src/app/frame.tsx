@@ -3,9 +3,10 @@ import { Link, Outlet, useSearch } from "@tanstack/react-router";
 import { Ellipsis, Moon, Plus, Search as SearchIcon, Sun, UserRound } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { lazy, Suspense, useCallback, useState } from "react";
-import { keepNamespace, type Search, useNamespace, useSetSearch } from "../address/search.ts";
+import { keepNamespace, OnlyNamespace, type Search, useNamespace, useSetSearch } from "../address/search.ts";
+import { type Sight, useSight } from "../address/sight.ts";
 import { signOut, useRight, useSession } from "../api/session.ts";
-import { useList, useLive } from "../live/hooks.ts";
+import { useLive } from "../live/hooks.ts";
 import { Button, IconButton } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure } from "../parts/notice.tsx";
@@ -36,30 +37,35 @@ export function Frame() {
   useShortcuts({ openPalette, openHelp });
   const search = useSearch({ strict: false }) as Search;
   const setSearch = useSetSearch();
+  const sight = useSight();
+  const [first = "", ...more] = sight.namespaces;
   return (
-    <div className="frame">
-      <a href="#content" className="skip">
-        {text.frame.skip}
-      </a>
-      <Rail />
-      <TopBar onSearch={openPalette} />
-      <main id="content" className="content" tabIndex={-1}>
-        <Outlet />
-      </main>
-      <PhoneBar />
-      <SignIn />
-      <Suspense>
-        {overlay === "palette" && <Palette onClose={close} />}
-        {overlay === "help" && <KeyHelp onClose={close} />}
-        {search.deploy !== undefined && (
-          <Deploy choice={search.deploy} onClose={() => setSearch({ deploy: undefined })} />
-        )}
-      </Suspense>
-    </div>
+    <OnlyNamespace value={sight.isNarrow && more.length === 0 ? first : ""}>
+      <div className="frame">
+        <a href="#content" className="skip">
+          {text.frame.skip}
+        </a>
+        <Rail sight={sight} />
+        <TopBar onSearch={openPalette} />
+        <main id="content" className="content" tabIndex={-1}>
+          {sight.missing !== "" && <p className="sight small muted prose">{sight.missing}</p>}
+          <Outlet />
+        </main>
+        <PhoneBar />
+        <SignIn />
+        <Suspense>
+          {overlay === "palette" && <Palette onClose={close} />}
+          {overlay === "help" && <KeyHelp onClose={close} />}
+          {search.deploy !== undefined && (
+            <Deploy choice={search.deploy} onClose={() => setSearch({ deploy: undefined })} />
+          )}
+        </Suspense>
+      </div>
+    </OnlyNamespace>
   );
 }
 
-function Rail() {
+function Rail({ sight }: { readonly sight: Sight }) {
   return (
     <nav className="rail" aria-label={text.product}>
       <Link to="/" search={keepNamespace} className="brand">
@@ -73,7 +79,7 @@ function Rail() {
           </li>
         ))}
       </ul>
-      <NamespaceChoice />
+      <NamespaceChoice sight={sight} />
     </nav>
   );
 }
@@ -94,18 +100,19 @@ function RailLink({ item: { to, label, icon: Icon } }: { readonly item: Navigati
   );
 }
 
-function NamespaceChoice() {
+function NamespaceChoice({ sight: { namespaces, isNarrow } }: { readonly sight: Sight }) {
   const namespace = useNamespace();
   const setSearch = useSetSearch();
-  const services = useList("services", 1_000);
-  const models = useList("models", 1_000);
-  const names = new Set([...services.rows, ...models.rows].map((row) => row.namespace));
+  const names = new Set(namespaces);
+  const isOnly = isNarrow && names.size === 1;
   if (namespace !== "") names.add(namespace);
   return (
     <label className="namespace">
       <span className="small muted">{text.frame.namespace}</span>
       <select value={namespace} onChange={({ target }) => setSearch({ ns: target.value })}>
-        <option value="">{text.frame.allNamespaces}</option>
+        {!isOnly && (
+          <option value="">{isNarrow ? text.frame.yourNamespaces : text.frame.allNamespaces}</option>
+        )}
         {[...names].sort().map((name) => (
           <option key={name} value={name}>
             {name}

@@ -237,14 +237,19 @@ test("a reader who is signed out keeps the rows, is asked to sign in, and is con
 });
 
 test("the rows of a reader who has signed out are not shown to the next one", async () => {
-  const { stream, newest, takeTopics } = openStream();
+  const { stream, outbox, newest, takeTopics } = openStream();
   await settled();
   await newest().hello();
   await newest().send(rows([["host/secret", 1]], { isAll: true }));
   takeTopics();
   stream.forget();
   await settled();
-  expect(takeTopics()).toEqual([{ topic: "hosts", isAll: true, set: [], gone: [] }]);
+  // Its objects are not deleted, but hidden.
+  const hidden = { isAll: true, set: [], gone: [], refusal: { code: "SignInNeeded" } };
+  expect(takeTopics()).toMatchObject([{ topic: "hosts", ...hidden }]);
+  stream.show(outbox, ["hosts", "models"]);
+  await settled();
+  expect(takeTopics()).toEqual([]);
 });
 
 test("a page that is left keeps its rows for 30 s, so that the way back is instant", async () => {

@@ -1,6 +1,12 @@
 /** The connection to the server: keeps it, and keeps the rows of all topics that some page shows. */
 import { createParser } from "eventsource-parser";
-import { CONSOLE_HEADER, CONSOLE_PATH, type RowsEvent, type Topic } from "../../../src/console/protocol.ts";
+import {
+  CONSOLE_HEADER,
+  CONSOLE_PATH,
+  type Refusal,
+  type RowsEvent,
+  type Topic,
+} from "../../../src/console/protocol.ts";
 import type { LinkState } from "./messages.ts";
 import type { Outbox } from "./outbox.ts";
 
@@ -13,6 +19,7 @@ const LINGER_MS = 30_000;
 /** The server refuses more. */
 const MAX_TOPICS = 32;
 
+const SIGNED_OUT: Refusal = { code: "SignInNeeded", message: "You have signed out." };
 const HEADERS = { [CONSOLE_HEADER]: "1", "content-type": "application/json" };
 
 export class LiveStream {
@@ -67,11 +74,13 @@ export class LiveStream {
 
   /** The rows of a reader who has signed out are not shown to the next one. */
   forget(): void {
-    for (const topic of this.#rows.keys()) {
-      this.#rows.set(topic, new Map());
-      for (const outbox of this.#showing(topic)) outbox.replaceRows(topic, new Map());
+    this.#rows.clear();
+    this.#replacements.clear();
+    for (const outbox of this.#outboxes) {
+      // No rows would mean that the objects were deleted.
+      for (const topic of outbox.topics) outbox.refuse(topic, SIGNED_OUT);
+      outbox.flush();
     }
-    for (const outbox of this.#outboxes) outbox.flush();
     this.reconnect();
   }
 

@@ -18,6 +18,7 @@ export const text = {
     skip: "Skip to content",
     search: "Search or jump to…",
     allNamespaces: "All namespaces",
+    yourNamespaces: "All that you may see",
     namespace: "Namespace",
     deploy: "Deploy a model",
     menu: "More",
@@ -26,6 +27,17 @@ export const text = {
     account: "Account",
     signOut: "Sign out",
     readOnly: "Read-only",
+  },
+  sight: {
+    only: (namespaces: readonly string[], hasHosts: boolean) => {
+      const { length } = namespaces;
+      const names = length > 3 ? `${length} namespaces` : `namespaces ${namespaces.join(", ")}`;
+      const shown = length === 1 ? `namespace ${namespaces[0]} is shown` : `${names} are shown`;
+      const [noHosts, norHosts] = hasHosts ? ["", ""] : [", and no hosts", ", nor hosts"];
+      return `Only ${shown}${noHosts}: you may not list inferenceservices of all namespaces${norHosts}.`;
+    },
+    claims: "Claims of other namespaces are not counted: less memory may be free than shown.",
+    another: "metalbridge console -n selects another namespace.",
   },
   link: {
     connecting: "Connecting",

@@ -65,13 +65,19 @@ type Stores = ReturnType<typeof createStores>;
 
 function createStores() {
   return {
-    nodes: createStore<Node>(),
-    hosts: createStore<Host>(),
-    replicas: createStore<InferenceReplica>(),
-    pods: createStore<Pod>(),
-    services: createStore<InferenceService>(),
-    models: createStore<Model>(),
+    nodes: listed<Node>(),
+    hosts: listed<Host>(),
+    replicas: listed<InferenceReplica>(),
+    pods: listed<Pod>(),
+    services: listed<InferenceService>(),
+    models: listed<Model>(),
   };
+}
+
+/** A store in place of a watch. */
+function listed<T extends KubeObject>() {
+  const whenSynced = async () => {};
+  return { ...createStore<T>(), isSynced: () => true, covers: (_?: string) => true, whenSynced };
 }
 
 const KINDS = {
@@ -132,6 +138,7 @@ export function createLiveRig(queues: readonly RequestQueue[] = []) {
   };
   return {
     hub,
+    stores,
     clock,
     density,
     counts,

@@ -2,6 +2,7 @@
 import { useMemo } from "react";
 import type { DownloadRow, ModelRow } from "../../../../src/console/rows.ts";
 import { useNamespace, useSearchParam } from "../../address/search.ts";
+import { useHiddenNamespace } from "../../address/sight.ts";
 import { useList } from "../../live/hooks.ts";
 import { Filter } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
@@ -33,9 +34,7 @@ export function ModelsPage() {
     >
       {models.refusal !== undefined && <Failure error={models.refusal} />}
       {!models.isSynced && models.refusal === undefined && <Skeleton />}
-      {models.isSynced && here.length === 0 && (
-        <Empty title={modelsText.empty} why={modelsText.emptyWhy} command={modelsText.emptyCommand} />
-      )}
+      {models.isSynced && here.length === 0 && <NoModels />}
       {here.length > 0 && (
         <DataTable
           id="models"
@@ -55,6 +54,12 @@ export function ModelsPage() {
       )}
     </Page>
   );
+}
+
+function NoModels() {
+  const hidden = useHiddenNamespace("models");
+  if (hidden !== undefined) return <Failure error={hidden} />;
+  return <Empty title={modelsText.empty} why={modelsText.emptyWhy} command={modelsText.emptyCommand} />;
 }
 
 function hrefOfModel({ namespace, name }: ModelRow): string {

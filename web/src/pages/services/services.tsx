@@ -3,6 +3,7 @@ import { Plus } from "lucide-react";
 import { useMemo } from "react";
 import { hrefOfService } from "../../address/href.ts";
 import { useNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
+import { useHiddenNamespace } from "../../address/sight.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
@@ -72,11 +73,13 @@ export function ServicesPage() {
 
 function NoServices({ namespace }: { readonly namespace: string }) {
   const setSearch = useSetSearch();
+  const hidden = useHiddenNamespace("inferenceservices");
   const right = useRight({
     verb: "create",
     resource: "inferenceservices",
     namespace: namespace === "" ? "default" : namespace,
   });
+  if (hidden !== undefined) return <Failure error={hidden} />;
   return (
     <Empty
       title={namespace === "" ? servicesText.empty : servicesText.emptyIn(namespace)}
