@@ -1,8 +1,9 @@
 /** `metalbridge key create`, `update`, `rotate`, `disable`, `enable` and `revoke`. */
 import { type Command, InvalidArgumentError } from "commander";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type GatewayKey, keyState, rotateKey } from "../../src/gateway/key.ts";
+import { type GatewayKey, keyState, rotateKey, switchKey } from "../../src/gateway/key.ts";
 import type { NewKey } from "../../src/gateway/key-secret.ts";
+import { firstKeyWords, lastKeyWords } from "../../src/gateway/key-words.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
@@ -32,9 +33,7 @@ export async function keyCreate(
   const { owner = name, priority = "normal", weight = 1 } = flags;
   await withCluster("key", flags, async (cluster) => {
     if (flags.yes !== true && (await countKeys(cluster)) === 0)
-      await confirm(
-        `${name} is the first key in namespace ${cluster.namespace}: from then on the gateway refuses every request without a key, and listens on the address of --address. Create it?`,
-      );
+      await confirm(`${firstKeyWords(name, cluster.namespace)} Create it?`);
     const fresh = generateKey(Date.now());
     const limits = readLimits({}, flags);
     const key = { hashes: [fresh.hash], owner, scope, limits, priority, weight, expiresAt: expiryOf(flags) };
@@ -103,20 +102,9 @@ export async function keyRotate(
 export async function keySwitch(name: string, flags: KeyFlags, to: "enabled" | "disabled"): Promise<void> {
   await withCluster("key", flags, async (cluster) => {
     const stored = await findKey(cluster, name);
-    const { disabledAt, revokedAt } = stored.key;
-    if (revokedAt !== undefined)
-      throw new MetalbridgeError(
-        "GatewayKeyInvalid",
-        `key ${name} was revoked at ${revokedAt}, which is final`,
-        {
-          summary: "create a new key",
-          command: "metalbridge key create <name>",
-        },
-      );
-    const isDisabled = disabledAt !== undefined;
-    if (isDisabled === (to === "disabled")) return printLine(`key ${name} is ${to} already`);
-    const changed = to === "disabled" ? isoSeconds(Date.now()) : undefined;
-    await changeKey(cluster, stored, { ...stored.key, disabledAt: changed });
+    const key = switchKey(stored.key, { name, isDisabled: to === "disabled", nowMs: Date.now() });
+    if (key === stored.key) return printLine(`key ${name} is ${to} already`);
+    await changeKey(cluster, stored, key);
     printLine(`key ${name} is ${to}`);
   });
 }
@@ -130,9 +118,7 @@ export async function keyRevoke(
     if (flags.delete === true) {
       const { uid } = (await findKeySecret(cluster, name)).metadata;
       if (flags.yes !== true && (await countKeys(cluster)) === 1)
-        await confirm(
-          `${name} is the last key in namespace ${namespace}: without it the gateway listens on loopback only, and requires no key there. Without --delete it stays closed. Delete it?`,
-        );
+        await confirm(`${lastKeyWords(name, namespace)} Without --delete it stays closed. Delete it?`);
       const removed = await client.remove(SECRETS, { name, namespace }, { uid: uid ?? "" });
       unwrapResult({ verb: "delete", kind: SECRETS, name, namespace }, removed);
       return printLine(`key ${name} is deleted`);

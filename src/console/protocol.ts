@@ -51,7 +51,7 @@ export interface AccessQuestion {
   readonly name?: string;
 }
 
-/** Keys of the gateway: `GET` lists them, `POST` creates one, `PATCH <path>/<name>` changes or revokes it, `DELETE <path>/<name>` deletes it (src/gateway/key.ts). */
+/** Keys of the gateway: `GET` lists them, `POST` creates one, `PATCH <path>/<name>` changes, disables, enables or revokes it, `DELETE <path>/<name>` deletes it (src/gateway/key.ts). */
 export const GATEWAY_KEYS_PATH = `${CONSOLE_PATH}/gateway-keys`;
 
 /** `POST {namespace, name, revision?, isDryRun?}` restores the spec of an earlier revision of a service. */

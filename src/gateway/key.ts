@@ -1,6 +1,8 @@
 /** A key of the gateway: what it may use, its limits, and the hashes that recognize it. */
 import { z } from "zod";
+import { MetalbridgeError } from "../api/errors.ts";
 import { prioritySchema, sha256Schema, shortText, timestamp } from "../api/fields/shared.ts";
+import { isoSeconds } from "../util/iso-seconds.ts";
 import { compareText } from "../util/text.ts";
 
 /** Maximum number of entries in each list of a scope. */
@@ -105,7 +107,7 @@ interface KeyLine {
   readonly expiresAt: string | undefined;
 }
 
-/** Body of a request of the console that changes a key; `isRevoked: true` beside them ends it for good. */
+/** Body of a request of the console that changes a key; beside them `isDisabled`, or `isRevoked: true`, which is final. */
 export interface KeyFields {
   readonly owner?: string;
   readonly scope?: KeyScope;
@@ -134,6 +136,25 @@ export function keyState(key: GatewayKey, nowMs: number, hash?: KeyHash): KeySta
   const hashes = hash === undefined ? key.hashes : [hash];
   if (hashes.every(({ expiresAt }) => hasExpired(expiresAt))) return "expired";
   return key.disabledAt === undefined ? "active" : "disabled";
+}
+
+/** Refuses the key, or accepts it again; the same object if it is so already. Throws GatewayKeyInvalid for a revoked one. */
+export function switchKey(
+  key: GatewayKey,
+  {
+    name,
+    isDisabled,
+    nowMs,
+  }: { readonly name: string; readonly isDisabled: boolean; readonly nowMs: number },
+): GatewayKey {
+  if (key.revokedAt !== undefined)
+    throw new MetalbridgeError(
+      "GatewayKeyInvalid",
+      `key ${name} was revoked at ${key.revokedAt}, which is final`,
+      { summary: "create a new key", command: "metalbridge key create <name>" },
+    );
+  if (isDisabled === (key.disabledAt !== undefined)) return key;
+  return { ...key, disabledAt: isDisabled ? isoSeconds(nowMs) : undefined };
 }
 
 /** Adds a new hash; the newest hash so far stays valid until `overlapUntil`, or ends earlier if it would expire before. */

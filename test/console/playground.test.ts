@@ -100,7 +100,7 @@ describeUnless(whyNoConsole, "the playground", () => {
       .waitFor();
   });
 
-  it("creates a key, asks for it, and revokes it", async () => {
+  it("creates the first key once that is confirmed, asks for it, disables, enables and revokes it", async () => {
     await on().apply(SYSTEM);
     await using reader = await on().signedIn();
     reader.expectProblems(/401/);
@@ -116,6 +116,11 @@ describeUnless(whyNoConsole, "the playground", () => {
     await dialog.getByLabel("Weight").fill("5000");
     reader.expectProblems(/400/);
     await dialog.getByRole("button", { name: "Create a key" }).click();
+    const first = page.getByRole("dialog", { name: "Create the first key?" });
+    await first.getByText("from then on the gateway refuses every request without a key").waitFor();
+    await first.getByRole("button", { name: "Cancel" }).click();
+    await dialog.getByRole("button", { name: "Create a key" }).click();
+    await first.getByRole("button", { name: "Create a key" }).click();
     await dialog.getByText("must be at most 1000").waitFor();
     expect(await dialog.getByLabel("Weight").getAttribute("aria-invalid")).toBe("true");
     expect(await dialog.locator(".failure").count()).toBe(0);
@@ -124,6 +129,7 @@ describeUnless(whyNoConsole, "the playground", () => {
     await dialog.getByLabel("Tokens per day (UTC)").fill("1000000");
     await expectAccessible(page);
     await dialog.getByRole("button", { name: "Create a key" }).click();
+    await first.getByRole("button", { name: "Create a key" }).click();
     const made = page.getByRole("dialog", { name: "Copy the key now" });
     const key = (await made.locator("code").textContent()) ?? "";
     expect(key).toMatch(/^mbk_/);
@@ -148,6 +154,15 @@ describeUnless(whyNoConsole, "the playground", () => {
 
     await page.getByRole("link", { name: "Gateway" }).click();
     await page.getByRole("tab", { name: "Keys" }).click();
+    for (const [act, state] of [
+      ["Disable", "Disabled"],
+      ["Enable", "Active"],
+    ] as const) {
+      await button(reader, act).click();
+      const ask = page.getByRole("dialog", { name: `${act} key ada?` });
+      await ask.getByRole("button", { name: act }).click();
+      await page.getByText(state, { exact: true }).waitFor();
+    }
     await button(reader, "Revoke").click();
     const confirm = page.getByRole("dialog", { name: "Revoke key ada?" });
     await confirm.getByText("It is the last active key").waitFor();

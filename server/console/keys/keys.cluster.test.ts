@@ -13,7 +13,7 @@ const ALL = [
   { apiGroups: [""], resources: ["secrets"], verbs: ["get", "list", "create", "patch", "delete"] },
 ];
 
-test("a key is created, shown once, changed, revoked and deleted, with the reader's own rights", async () => {
+test("a key is created, shown once, changed, disabled, enabled, revoked and deleted, with the reader's own rights", async () => {
   await using rig = await openConsoleRig();
   const { namespace } = rig;
   const routes = [mountKeys({ namespace, isReadOnly: false, clock: systemClock })];
@@ -36,7 +36,19 @@ test("a key is created, shown once, changed, revoked and deleted, with the reade
 
   await admin.send("PATCH", `${URL}/ada`, { limits: { tokensPerDay: 9 }, weight: 4, validForSeconds: 3600 });
   expect((await list()).keys[0]).toMatchObject({ weight: 4, limits: { tokensPerDay: 9 }, owner: "Ada" });
+  for (const [isDisabled, state] of [
+    [true, "disabled"],
+    [true, "disabled"],
+    [false, "active"],
+  ] as const) {
+    expect((await admin.send("PATCH", `${URL}/ada`, { isDisabled })).statusCode).toBe(204);
+    expect((await list()).keys[0]).toMatchObject({ state, owner: "Ada" });
+  }
   expect((await admin.send("PATCH", `${URL}/ada`, { isRevoked: true })).statusCode).toBe(204);
+  expect((await admin.send("PATCH", `${URL}/ada`, { isDisabled: false })).json()).toMatchObject({
+    code: "GatewayKeyInvalid",
+    message: expect.stringMatching(/^key ada was revoked at .*, which is final$/),
+  });
   expect((await list()).keys[0]).toMatchObject({ state: "revoked" });
   const read = readKeySecret(must(await rig.client.get(SECRETS, { namespace, name: "ada" })));
   expect(read.at === "valid" && read.key.hashes[0]?.sha256).toBe(hashKey(key));

@@ -1,4 +1,4 @@
-/** /console/gateway-keys: lists, creates, changes, revokes and deletes keys of the gateway, with the reader's own rights. */
+/** /console/gateway-keys: lists, creates, changes, disables, revokes and deletes keys of the gateway, with the reader's own rights. */
 import { randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
@@ -13,6 +13,7 @@ import {
   type KeyList,
   keyLimitsSchema,
   keyScopeSchema,
+  switchKey,
   WEIGHT_MAX,
 } from "../../../src/gateway/key.ts";
 import { keyEntries } from "../../../src/gateway/key-entries.ts";
@@ -58,7 +59,10 @@ const nameSchema = z
   .max(253)
   .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must have lower-case letters, digits and hyphens only");
 const createSchema = fieldsSchema.extend({ name: nameSchema });
-const changeSchema = fieldsSchema.extend({ isRevoked: z.literal(true).optional() });
+const changeSchema = fieldsSchema.extend({
+  isDisabled: z.boolean().optional(),
+  isRevoked: z.literal(true).optional(),
+});
 
 export function mountKeys({ namespace, isReadOnly, clock }: KeyRoutes): MountRoutes {
   return (scope, access) => {
@@ -93,11 +97,15 @@ export function mountKeys({ namespace, isReadOnly, clock }: KeyRoutes): MountRou
     });
     scope.patch(`${GATEWAY_KEYS_PATH}/:name`, { config }, async (request, reply) => {
       const { name } = parseBody(z.strictObject({ name: nameSchema }), request.params);
-      const { isRevoked, ...fields } = parseBody(changeSchema, request.body);
-      await keys.change(await forChange(request), name, (key) => ({
-        ...withFields(key, fields, clock.nowMs()),
-        revokedAt: key.revokedAt ?? (isRevoked === true ? isoSeconds(clock.nowMs()) : undefined),
-      }));
+      const { isRevoked, isDisabled, ...fields } = parseBody(changeSchema, request.body);
+      const nowMs = clock.nowMs();
+      await keys.change(await forChange(request), name, (before) => {
+        const key = isDisabled === undefined ? before : switchKey(before, { name, isDisabled, nowMs });
+        return {
+          ...withFields(key, fields, nowMs),
+          revokedAt: key.revokedAt ?? (isRevoked === true ? isoSeconds(nowMs) : undefined),
+        };
+      });
       return reply.code(204).send();
     });
     scope.delete(`${GATEWAY_KEYS_PATH}/:name`, { config }, async (request, reply) => {

@@ -84,7 +84,7 @@ export async function deleteGatewayKey(name: string): Promise<void> {
 
 export async function changeGatewayKey(
   name: string,
-  changes: KeyFields & { readonly isRevoked?: true },
+  changes: KeyFields & { readonly isDisabled?: boolean; readonly isRevoked?: true },
 ): Promise<void> {
   await requestJson(`${GATEWAY_KEYS_PATH}/${encodeURIComponent(name)}`, { method: "PATCH", body: changes });
 }

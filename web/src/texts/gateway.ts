@@ -70,15 +70,25 @@ export const gatewayTexts = {
     delete: "Delete",
     deleteTitle: (name: string) => `Delete key ${name}?`,
     deleteWhy: "The key and its limits are removed from the cluster. Its usage so far stays on record.",
-    deleteLast:
-      "It is the last key: without any key the gateway accepts every request, and listens on loopback only.",
-    firstKey: "This is the first key: from now on every request to the gateway needs one.",
-    revokeWaiting: (count: number) =>
+    deleteLast: "A revoked key that stays in the cluster keeps the gateway closed.",
+    firstTitle: "Create the first key?",
+    disable: "Disable",
+    disableTitle: (name: string) => `Disable key ${name}?`,
+    disableWhy:
+      "Requests with this key are refused at once with 401 until the key is enabled again. Running ones finish.",
+    enable: "Enable",
+    enableTitle: (name: string) => `Enable key ${name}?`,
+    enableWhy: "Requests with this key are accepted again. Its expiry, scope and limits are as before.",
+    waiting: (count: number) =>
       count === 1
         ? "1 request of this key is waiting now."
         : `${count} requests of this key are waiting now.`,
-    revokeLast:
-      "It is the last active key: afterwards the gateway refuses every request until you create another one.",
+    lastActive: {
+      revoke:
+        "It is the last active key: afterwards the gateway refuses every request until you create another one.",
+      disable:
+        "It is the last active key: afterwards the gateway refuses every request until you enable it, or create another one.",
+    },
     kinds: { all: "All services", namespaces: "Namespaces", services: "Services", models: "Model names" },
     kindsHelp: { all: "", namespaces: "team-a, team-b", services: "team-a/chat", models: "qwen3, gpt-4o" },
     limitNames: {

@@ -2,10 +2,11 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import type { KeyEntry } from "../../../../../src/gateway/key.ts";
+import { firstKeyWords } from "../../../../../src/gateway/key-words.ts";
 import { changeGatewayKey, createGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
 import { Button } from "../../../parts/button.tsx";
 import { Command } from "../../../parts/copy.tsx";
-import { Dialog } from "../../../parts/dialog.tsx";
+import { Confirm, Dialog } from "../../../parts/dialog.tsx";
 import { Field, type FieldAttributes } from "../../../parts/field.tsx";
 import { Failure } from "../../../parts/notice.tsx";
 import { gatewayTexts } from "../../../texts/gateway.ts";
@@ -35,18 +36,19 @@ const PRIORITIES = Object.keys({
 
 export function KeyDialog({
   entry,
-  isFirst = false,
+  firstIn,
   onClose,
 }: {
   /** Undefined creates one. */
   readonly entry: Exclude<KeyEntry, { state: "invalid" }> | undefined;
-  /** Until now the gateway has accepted every request. */
-  readonly isFirst?: boolean;
+  /** The namespace, if it has no key yet: until now the gateway has accepted every request. */
+  readonly firstIn?: string | undefined;
   readonly onClose: () => void;
 }) {
   const client = useQueryClient();
   const [form, setForm] = useState(() => (entry === undefined ? emptyForm() : formOf(entry)));
   const [isTried, setIsTried] = useState(false);
+  const [isAsking, setIsAsking] = useState(false);
   const [isBusy, setIsBusy] = useState(false);
   const [error, setError] = useState<Error>();
   const refused = error === undefined ? undefined : refusalOf(error);
@@ -55,6 +57,7 @@ export function KeyDialog({
   const save = async (): Promise<void> => {
     setIsTried(true);
     if (wrong.length > 0) return;
+    if (firstIn !== undefined && !isAsking) return setIsAsking(true);
     setIsBusy(true);
     setError(undefined);
     try {
@@ -68,6 +71,7 @@ export function KeyDialog({
       setError(cause instanceof Error ? cause : new Error(String(cause)));
     } finally {
       setIsBusy(false);
+      setIsAsking(false);
     }
   };
   const faultOf = (field: FormField): string | undefined => {
@@ -84,6 +88,20 @@ export function KeyDialog({
           </Button>
         </footer>
       </Dialog>
+    );
+  if (firstIn !== undefined && isAsking)
+    return (
+      <Confirm
+        title={texts.firstTitle}
+        isOpen
+        onClose={() => setIsAsking(false)}
+        act={texts.create}
+        look="primary"
+        isBusy={isBusy}
+        onConfirm={() => void save()}
+      >
+        <p>{firstKeyWords(form.name, firstIn)}</p>
+      </Confirm>
     );
   const title = entry === undefined ? texts.create : texts.changeTitle(entry.name);
   return (
@@ -104,7 +122,6 @@ export function KeyDialog({
           isNew={entry === undefined}
           faultOf={faultOf}
         />
-        {isFirst && <p className="keys-last">{texts.firstKey}</p>}
         {error !== undefined && refused === undefined && <Failure error={error} />}
         <footer className="dialog-foot">
           <Button onClick={onClose}>{texts.cancel}</Button>

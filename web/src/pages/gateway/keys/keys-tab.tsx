@@ -1,13 +1,12 @@
 /** The keys of the gateway. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import type { QueueRow, StateWord } from "../../../../../src/console/rows.ts";
 import type { KeyEntry } from "../../../../../src/gateway/key.ts";
-import { changeGatewayKey, deleteGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
+import { gatewayKeysQuery } from "../../../api/gateway.ts";
 import { type RightState, useRight } from "../../../api/session.ts";
 import { Button } from "../../../parts/button.tsx";
-import { Confirm } from "../../../parts/dialog.tsx";
 import { formatCount } from "../../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../../parts/notice.tsx";
 import { type PlainColumn, PlainTable } from "../../../parts/plain-table.tsx";
@@ -15,18 +14,12 @@ import { State } from "../../../parts/state.tsx";
 import { Ago, formatMoment } from "../../../parts/time.tsx";
 import { gatewayTexts } from "../../../texts/gateway.ts";
 import { LIMIT_NAMES } from "./form.ts";
-import { KeyDialog } from "./key-dialog.tsx";
+import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
 import "./keys.css";
 
 const texts = gatewayTexts.keys;
 
 type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
-
-type OpenDialog =
-  | { readonly at: "create" }
-  | { readonly at: "change"; readonly entry: ValidKey }
-  | { readonly at: "revoke"; readonly entry: ValidKey }
-  | { readonly at: "delete"; readonly name: string };
 
 export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   const { data, error, isPending, refetch } = useQuery(gatewayKeysQuery);
@@ -70,33 +63,13 @@ export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
           />
         </>
       )}
-      {open?.at === "create" && (
-        <KeyDialog entry={undefined} isFirst={keys.length === 0} onClose={() => setOpen(undefined)} />
-      )}
-      {open?.at === "change" && <KeyDialog entry={open.entry} onClose={() => setOpen(undefined)} />}
-      {open?.at === "revoke" && (
-        <EndDialog
-          title={texts.revokeTitle(open.entry.name)}
-          act={texts.revoke}
-          run={() => changeGatewayKey(open.entry.name, { isRevoked: true })}
+      {open !== undefined && (
+        <KeyActionDialog
+          open={open}
+          list={data}
+          waiting={open.at === "create" ? 0 : waitingOf(queues, open.entry.name)}
           onClose={() => setOpen(undefined)}
-        >
-          <RevokeConsequences
-            isLast={keys.filter(({ state }) => state === "active").length <= 1}
-            waiting={waitingOf(queues, open.entry.name)}
-          />
-        </EndDialog>
-      )}
-      {open?.at === "delete" && (
-        <EndDialog
-          title={texts.deleteTitle(open.name)}
-          act={texts.delete}
-          run={() => deleteGatewayKey(open.name)}
-          onClose={() => setOpen(undefined)}
-        >
-          <p>{texts.deleteWhy}</p>
-          {keys.length <= 1 && <p className="keys-last">{texts.deleteLast}</p>}
-        </EndDialog>
+        />
       )}
     </div>
   );
@@ -105,48 +78,6 @@ export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
 function waitingOf(queues: readonly QueueRow[], name: string): number {
   const all = queues.flatMap(({ keys }) => keys).filter(({ key }) => key === name);
   return all.reduce((sum, { waiting }) => sum + waiting, 0);
-}
-
-function RevokeConsequences({ isLast, waiting }: { readonly isLast: boolean; readonly waiting: number }) {
-  return (
-    <>
-      <p>{texts.revokeWhy}</p>
-      {waiting > 0 && <p>{texts.revokeWaiting(waiting)}</p>}
-      {isLast && <p className="keys-last">{texts.revokeLast}</p>}
-    </>
-  );
-}
-
-/** Asks before a key is revoked or deleted. */
-function EndDialog({
-  title,
-  act,
-  run,
-  onClose,
-  children,
-}: {
-  readonly title: string;
-  readonly act: string;
-  readonly run: () => Promise<void>;
-  readonly onClose: () => void;
-  readonly children: ReactNode;
-}) {
-  const client = useQueryClient();
-  const { mutate, isPending, error } = useMutation({
-    mutationFn: run,
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: gatewayKeysQuery.queryKey });
-      // What the reader's own key may use may have changed.
-      void client.invalidateQueries({ queryKey: ["gateway"] });
-      onClose();
-    },
-  });
-  return (
-    <Confirm title={title} isOpen onClose={onClose} act={act} isBusy={isPending} onConfirm={() => mutate()}>
-      {children}
-      {error !== null && <Failure error={error} />}
-    </Confirm>
-  );
 }
 
 interface KeyRights {
@@ -164,7 +95,7 @@ function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): reado
       header: texts.hint,
       cell: (entry) =>
         valid(entry)
-          ?.keys.filter(({ state }) => state === "active")
+          ?.keys.filter(({ state }) => state === "active" || state === "disabled")
           .map(({ hint = "?" }) => (
             <code key={hint} className="keys-hint">
               {hint}…
@@ -205,7 +136,7 @@ function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): reado
   ];
 }
 
-/** A key that gives access is revoked first, which can be seen, and then deleted. */
+/** A key that gives access, or may do so again, is revoked first, which can be seen, and then deleted. */
 function Actions({
   entry,
   rights: { canChange, canDelete },
@@ -215,21 +146,23 @@ function Actions({
   readonly rights: KeyRights;
   readonly open: (dialog: OpenDialog) => void;
 }) {
-  const isOver = entry.state !== "active";
+  const { state } = entry;
+  const isUsable = state === "active" || state === "disabled";
   return (
     <span className="keys-actions">
-      {(entry.state === "active" || entry.state === "expired") && (
+      {(isUsable || state === "expired") && (
         <Button look="quiet" right={canChange} onClick={() => open({ at: "change", entry })}>
           {texts.change}
         </Button>
       )}
-      {entry.state === "active" && (
-        <Button look="quiet" right={canChange} onClick={() => open({ at: "revoke", entry })}>
-          {texts.revoke}
-        </Button>
-      )}
-      {isOver && (
-        <Button look="quiet" right={canDelete} onClick={() => open({ at: "delete", name: entry.name })}>
+      {isUsable &&
+        ([state === "active" ? "disable" : "enable", "revoke"] as const).map((at) => (
+          <Button key={at} look="quiet" right={canChange} onClick={() => open({ at, entry })}>
+            {texts[at]}
+          </Button>
+        ))}
+      {!isUsable && (
+        <Button look="quiet" right={canDelete} onClick={() => open({ at: "delete", entry })}>
           {texts.delete}
         </Button>
       )}
