@@ -66,7 +66,7 @@ function bytesOf({ event, data }: StreamEvent): Uint8Array {
 function openStream(topics: readonly Topic[] = ["hosts"]) {
   const connections: Connection[] = [];
   const announced: string[] = [];
-  const answers: { get: (() => Response) | undefined; post: () => Response } = {
+  const answers: { get: (() => Response) | undefined; post: () => Response | Promise<Response> } = {
     get: undefined,
     post: () => new Response(null, { status: 204 }),
   };
@@ -277,6 +277,28 @@ test("a stream that the server does not know any more is opened again with all t
   stream.show(outbox, ["hosts", "models"]);
   await pass(250);
   expect(connections.map(({ topics }) => topics)).toEqual(["hosts", "hosts,models"]);
+});
+
+test("topics are announced one set after another, and of those that came meanwhile only the last", async () => {
+  const { stream, outbox, announced, answers, newest } = openStream();
+  await settled();
+  await newest().hello();
+  const waiting: PromiseWithResolvers<Response>[] = [];
+  answers.post = () => {
+    const answer = Promise.withResolvers<Response>();
+    waiting.push(answer);
+    return answer.promise;
+  };
+  const shown = () => announced.map((text) => JSON.parse(text).topics);
+  for (const topics of [["models"], ["services"], ["farm"]] as const) stream.show(outbox, topics);
+  await settled();
+  expect(shown()).toEqual([["hosts", "models"]]);
+  waiting[0]?.resolve(new Response(null, { status: 204 }));
+  await settled();
+  expect(shown().slice(1)).toEqual([["farm", "hosts", "models"]]);
+  waiting[1]?.resolve(new Response(null, { status: 204 }));
+  await settled();
+  expect(announced).toHaveLength(2);
 });
 
 test("a page that takes no batches, because its tab is hidden, gets each row once in its latest state", async () => {

@@ -32,6 +32,8 @@ export class LiveStream {
   #serverAheadMs = 0;
   #id: string | undefined;
   #announced = "";
+  /** The stream that a request names topics to now. */
+  #announcingTo: string | undefined;
   #retryMs = FIRST_RETRY_MS;
   #abort = new AbortController();
   #isRunning = false;
@@ -199,21 +201,27 @@ export class LiveStream {
     return [...this.#outboxes].filter((outbox) => outbox.topics.has(topic));
   }
 
-  /** Sends the topics to the server, if they changed. */
+  /** Sends the topics to the server until it has the last ones. One request at a time: a later one could arrive first. */
   async #announce(): Promise<void> {
     const id = this.#id;
-    if (id === undefined) return;
-    const text = announcement(this.#wanted());
-    if (text === this.#announced) return;
-    this.#announced = text;
-    const answer = await fetch(`${CONSOLE_PATH}/stream/${id}`, {
-      method: "POST",
-      headers: HEADERS,
-      body: text,
-    }).catch(() => undefined);
-    if (answer?.status === 401) this.#setLink({ at: "signed-out" });
-    // A stream that the server does not know any more is opened again.
-    if (answer?.ok !== true && this.#id === id) this.#abort.abort();
+    if (id === undefined || this.#announcingTo === id) return;
+    this.#announcingTo = id;
+    while (this.#id === id) {
+      const text = announcement(this.#wanted());
+      if (text === this.#announced) break;
+      this.#announced = text;
+      const answer = await fetch(`${CONSOLE_PATH}/stream/${id}`, {
+        method: "POST",
+        headers: HEADERS,
+        body: text,
+      }).catch(() => undefined);
+      if (answer?.ok === true) continue;
+      if (answer?.status === 401) this.#setLink({ at: "signed-out" });
+      // A stream that the server does not know any more is opened again.
+      if (this.#id === id) this.#abort.abort();
+      break;
+    }
+    if (this.#announcingTo === id) this.#announcingTo = undefined;
   }
 
   #wanted(): readonly Topic[] {
