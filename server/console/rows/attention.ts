@@ -34,7 +34,7 @@ export function attentionOf(
     reason,
     message: message === "" ? (entry?.what ?? "") : message,
     remedy: isTold ? undefined : entry.do,
-    command: installOf(message) ?? (entry?.command && filledCommand(entry.command, names)),
+    command: installOf(message) ?? commandFor(entry, names),
     since,
     level,
   };
@@ -87,6 +87,14 @@ function saysWhatToDo(message: string, remedy: string): boolean {
 /** The command in a message about a missing runtime: "(install: brew …)", "install llama.cpp: brew …". */
 function installOf(message: string): string | undefined {
   return /\binstall(?: [\w.-]+)?: ([^();]+)/.exec(message)?.[1];
+}
+
+/** What the page of the object shows or does. The raw object is not among it. */
+const ON_PAGES = /^kubectl (?:describe|get|scale) (?:isvc|irep|mdl|models?|hosts?|nodes?|pods)\b(?!.*\byaml)/;
+
+function commandFor(entry: ErrorEntry | undefined, names: CommandNames): string | undefined {
+  const { command } = entry ?? {};
+  return command === undefined || ON_PAGES.test(command) ? undefined : filledCommand(command, names);
 }
 
 /** Placeholders without a name stay. */

@@ -22,10 +22,11 @@ export function AttentionList({ groups }: { readonly groups: readonly AttentionG
 
 function About({ group: { first, items } }: { readonly group: AttentionGroup }) {
   const rest = items.length - LINKS;
+  const alike = items.filter(({ kind }) => kind === first.kind).length;
   return (
     <>
-      {items.length > 1 && (
-        <span className="muted">{overviewText.alike(items.length, overviewText.kinds[first.kind])}</span>
+      {alike > 1 && (
+        <span className="muted">{overviewText.alike(alike, overviewText.kinds[first.kind])}</span>
       )}
       {items.slice(0, LINKS).map((item) => (
         <ItemLink key={item.key} item={item} />

@@ -9,9 +9,9 @@ const cause = (level: Attention["level"], reason: string, since?: string): Atten
   ...(since !== undefined && { since }),
 });
 const host = (name: string, attention?: Attention, kind: HostRow["kind"] = "Host") =>
-  ({ kind, name, attention, isCordoned: false }) as HostRow;
-const service = (name: string, attention?: Attention) =>
-  ({ namespace: "team", name, attention }) as ServiceRow;
+  ({ kind, name, attention }) as HostRow;
+const service = (name: string, attention?: Attention, model = "", hosts: readonly string[] = []) =>
+  ({ namespace: "team", name, attention, model, hosts }) as ServiceRow;
 const model = (name: string, attention?: Attention) => ({ namespace: "team", name, attention }) as ModelRow;
 
 test("what needs a person is bad before warn, and the newest first; objects without a fault are left out", () => {
@@ -45,6 +45,30 @@ test("three equal causes become one group once there are many items, and few ite
     ["HostLost", 40],
     ["PodCrashing", 1],
     ["PodCrashing", 1],
+  ]);
+});
+
+test("services are named beside the Model or machine that is the cause, if the reader sees it", () => {
+  const items = attentionItems({
+    hosts: [host("mac-1", cause("bad", "HostUnreachable")), host("mac-2", cause("warn", "DiskPressure"))],
+    services: [
+      service("away", cause("bad", "HostUnreachable"), "tiny", ["mac-2", "mac-1"]),
+      service("chat", cause("bad", "ModelFailed"), "qwen"),
+      service("docs", cause("bad", "ModelNotReady"), "qwen"),
+      service("busy", cause("bad", "NoHostWithMemory"), "qwen"),
+      service("other", cause("bad", "ModelFailed"), "hidden"),
+    ],
+    models: [model("qwen", cause("bad", "SourceNotFound"))],
+  });
+  const groups = groupAttention(items);
+  expect(
+    groups.map(({ first, items: all }) => [first.attention.reason, ...all.map(({ name }) => name)]),
+  ).toEqual([
+    ["HostUnreachable", "mac-1", "team/away"],
+    ["SourceNotFound", "team/qwen", "team/chat", "team/docs"],
+    ["NoHostWithMemory", "team/busy"],
+    ["ModelFailed", "team/other"],
+    ["DiskPressure", "mac-2"],
   ]);
 });
 

@@ -11,11 +11,11 @@ export interface AttentionItem {
   readonly name: string;
   readonly href: string;
   readonly attention: Attention;
-  /** The machine takes no new replicas because a person said so. */
-  readonly isCordoned: boolean;
+  /** Key of the item that is the cause of this one. */
+  readonly because?: string | undefined;
 }
 
-/** Items with one cause; the first has the words that are shown. */
+/** Items with one cause, and after them those that it is the cause of. The first has the words that are shown. */
 export interface AttentionGroup {
   readonly key: string;
   readonly first: AttentionItem;
@@ -36,8 +36,8 @@ export function attentionItems({
   readonly services: readonly ServiceRow[];
   readonly models: readonly ModelRow[];
 }): readonly AttentionItem[] {
-  const items = [
-    ...hosts.flatMap(({ kind, name, attention, isCordoned }) =>
+  const causes: readonly AttentionItem[] = [
+    ...hosts.flatMap(({ kind, name, attention }) =>
       attention === undefined
         ? []
         : [
@@ -47,30 +47,52 @@ export function attentionItems({
               name,
               href: hrefOfMachine({ kind, name }),
               attention,
-              isCordoned,
             },
           ],
     ),
-    ...services.flatMap((row) => namespaced("service", row)),
     ...models.flatMap((row) => namespaced("model", row)),
   ];
+  const reasons = new Map(causes.map(({ key, attention }) => [key, attention.reason]));
+  const ofServices = services.flatMap((row) =>
+    namespaced("service", row).map((item) => ({ ...item, because: causeOfService(row, reasons) })),
+  );
+  const items: AttentionItem[] = [...causes, ...ofServices];
   return items.sort(byUrgency);
 }
 
 /** The order of the items is kept. */
 export function groupAttention(items: readonly AttentionItem[]): readonly AttentionGroup[] {
-  const alone = (item: AttentionItem): AttentionGroup => ({ key: item.key, first: item, items: [item] });
-  if (items.length < MANY) return items.map(alone);
-  const byCause = Map.groupBy(items, causeOf);
+  const effects = Map.groupBy(items, ({ because }) => because);
+  const causes = effects.get(undefined) ?? [];
+  const groupOf = (key: string, equal: readonly AttentionItem[]): readonly AttentionGroup[] => {
+    const all = [...equal, ...equal.flatMap((item) => effects.get(item.key) ?? [])];
+    return equal.slice(0, 1).map((first) => ({ key, first, items: all }));
+  };
+  if (causes.length < MANY) return causes.flatMap((item) => groupOf(item.key, [item]));
+  const byCause = Map.groupBy(causes, causeOf);
   const shown = new Set<string>();
-  return items.flatMap((item) => {
+  return causes.flatMap((item) => {
     const cause = causeOf(item);
     const equal = byCause.get(cause) ?? [];
-    if (equal.length < GROUPED) return [alone(item)];
+    if (equal.length < GROUPED) return groupOf(item.key, [item]);
     if (shown.has(cause)) return [];
     shown.add(cause);
-    return [{ key: cause, first: item, items: equal }];
+    return groupOf(cause, equal);
   });
+}
+
+const OF_MODEL = new Set(["ModelFailed", "ModelNotReady"]);
+
+/** The Model or machine of a service that has the same case itself. `reasons` has those of Models and machines by key. */
+function causeOfService(
+  { namespace, model, hosts, attention }: ServiceRow,
+  reasons: ReadonlyMap<string, string>,
+): string | undefined {
+  const reason = attention?.reason ?? "";
+  const modelKey = `model/${namespace}/${model}`;
+  if (OF_MODEL.has(reason) && reasons.has(modelKey)) return modelKey;
+  const keys = [modelKey, ...hosts.flatMap((name) => [`Host/${name}`, `Node/${name}`])];
+  return keys.find((key) => reasons.get(key) === reason);
 }
 
 /** A new service without status for longer than this has no controller. */
@@ -104,7 +126,7 @@ function namespaced(
   if (attention === undefined) return [];
   const href = `/${kind}s/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const key = `${kind}/${namespace}/${name}`;
-  return [{ kind, key, name: `${namespace}/${name}`, href, attention, isCordoned: false }];
+  return [{ kind, key, name: `${namespace}/${name}`, href, attention }];
 }
 
 function causeOf({ kind, attention: { level, reason } }: AttentionItem): string {
