@@ -108,10 +108,23 @@ describeUnless(whyNoConsole, "the playground", () => {
     await reader.open("/gateway?tab=keys");
     await button(reader, "Create a key").click();
     const dialog = page.getByRole("dialog", { name: "Create a key" });
+    await dialog.waitFor();
+    // Back closes an empty dialog, and asks before a filled one closes, as Escape does.
+    await page.evaluate("history.back()");
+    await dialog.waitFor({ state: "detached" });
+    await button(reader, "Create a key").click();
     await dialog.getByRole("button", { name: "Create a key" }).click();
     const name = dialog.getByLabel("Name (required)");
     await expect.poll(() => name.getAttribute("aria-invalid")).toBe("true");
     await name.fill("ada");
+    const discard = page.getByRole("dialog", { name: "Discard what you have entered?" });
+    for (const leave of [() => page.keyboard.press("Escape"), () => page.evaluate("history.back()")]) {
+      await leave();
+      await discard.getByRole("button", { name: "Cancel" }).click();
+      await discard.waitFor({ state: "detached" });
+      expect(await name.inputValue()).toBe("ada");
+    }
+    expect(page.url()).toMatch(/\/gateway\?tab=keys$/);
     await dialog.getByLabel("All services").check();
     await dialog.getByLabel("Weight").fill("5000");
     reader.expectProblems(/400/);

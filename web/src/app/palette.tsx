@@ -7,6 +7,7 @@ import { useDeferredValue, useMemo, useState } from "react";
 import { hrefOfMachine } from "../address/href.ts";
 import { keepNamespace } from "../address/search.ts";
 import { useList } from "../live/hooks.ts";
+import { useBack } from "../parts/back.ts";
 import { setTheme } from "../parts/theme.ts";
 import { text } from "../texts/text.ts";
 import { NAVIGATION } from "./navigation.ts";
@@ -18,6 +19,7 @@ const MAX_FOUND = 8;
 export function Palette({ onClose }: { readonly onClose: () => void }) {
   const navigate = useNavigate();
   const [words, setWords] = useState("");
+  useBack(true, onClose);
   const go = (to: string): void => {
     onClose();
     void navigate({ to: to as "/", search: keepNamespace });

@@ -1,13 +1,15 @@
-/** A dialog over the page. Escape closes it; the focus returns. */
+/** A dialog over the page. Escape and Back close it, after a question if it is filled; the focus returns. */
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
-import type { ReactNode } from "react";
+import { type ReactNode, useRef, useState } from "react";
+import { text } from "../texts/text.ts";
+import { useBack } from "./back.ts";
 import { Button, type ButtonProps } from "./button.tsx";
 import "./dialog.css";
 
 export interface DialogProps {
   readonly title: string;
-  readonly description?: string;
+  readonly description?: ReactNode;
   readonly isOpen: boolean;
   /** Without it the dialog stays until it is answered. */
   readonly onClose?: () => void;
@@ -16,12 +18,39 @@ export interface DialogProps {
 }
 
 export function Dialog({ title, description, isOpen, onClose, size = "small", children }: DialogProps) {
+  const content = useRef<HTMLDivElement>(null);
+  const hasInput = useRef(false);
+  const [isAsking, setIsAsking] = useState(false);
+  // What was typed and then sent has no field any more.
+  const isFilled = () =>
+    hasInput.current && content.current?.querySelector("input, textarea, select") !== null;
+  const close = (): void => {
+    hasInput.current = false;
+    setIsAsking(false);
+    onClose?.();
+  };
+  const ask = (event: Event): void => {
+    if (onClose === undefined || !isFilled()) return;
+    event.preventDefault();
+    setIsAsking(true);
+  };
+  useBack(isOpen && onClose !== undefined, () => {
+    if (isAsking) setIsAsking(false);
+    else if (isFilled()) setIsAsking(true);
+    else close();
+  });
   return (
-    <Radix.Root open={isOpen} onOpenChange={(isNowOpen) => isNowOpen || onClose?.()}>
+    <Radix.Root open={isOpen} onOpenChange={(isNowOpen) => isNowOpen || close()}>
       <Radix.Portal>
         <Radix.Overlay className="dialog-overlay" />
         <Radix.Content
+          ref={content}
           className={`dialog dialog-${size}`}
+          onInput={() => {
+            hasInput.current = true;
+          }}
+          onEscapeKeyDown={ask}
+          onInteractOutside={ask}
           {...(description === undefined ? { "aria-describedby": undefined } : {})}
         >
           <header className="dialog-head">
@@ -40,6 +69,18 @@ export function Dialog({ title, description, isOpen, onClose, size = "small", ch
             <Radix.Description className="muted prose">{description}</Radix.Description>
           )}
           {children}
+          {isAsking && (
+            <Confirm
+              title={text.dialog.discard}
+              act={text.dialog.discardIt}
+              isOpen
+              isBusy={false}
+              onClose={() => setIsAsking(false)}
+              onConfirm={close}
+            >
+              <p>{text.dialog.discardWhy}</p>
+            </Confirm>
+          )}
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>

@@ -108,6 +108,11 @@ export const text = {
     none: "No rows match the filters.",
     sortBy: (column: string) => `Sort by ${column}`,
   },
+  dialog: {
+    discard: "Discard what you have entered?",
+    discardIt: "Discard",
+    discardWhy: "Nothing of it has been saved.",
+  },
   form: { required: (label: string) => `${label} (required)` },
   copy: { label: "Copy", done: "Copied" },
   error: {
