@@ -6,7 +6,7 @@ import { ConsoleError, onSignedOut } from "../api/request.ts";
 import { sessionQuery, signIn } from "../api/session.ts";
 import { useLink, useLive } from "../live/hooks.ts";
 import { Button } from "../parts/button.tsx";
-import { Command } from "../parts/copy.tsx";
+import { Command, WithCommands } from "../parts/copy.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure } from "../parts/notice.tsx";
 import { text } from "../texts/text.ts";
@@ -56,13 +56,17 @@ export function SignIn() {
   return (
     <Dialog
       title={text.signIn.title}
-      description={data === undefined ? error.message : text.signIn.again}
+      description={<WithCommands text={data === undefined ? error.message : text.signIn.again} />}
       isOpen
     >
       {failure !== undefined && <Failure error={failure} />}
       {by === "token" && <TokenForm onSubmit={(token) => void enter({ token })} />}
       {by === "oidc" && <ProviderLink keepsPage={data !== undefined} />}
-      {by === "code" && <p className="prose">{text.signIn.code}</p>}
+      {by === "code" && (
+        <p className="prose">
+          <WithCommands text={text.signIn.code} />
+        </p>
+      )}
     </Dialog>
   );
 }

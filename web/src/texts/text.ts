@@ -11,7 +11,7 @@ export const text = {
     simulate: "Simulate",
     playground: "Playground",
     gateway: "Gateway",
-    usage: "Usage and cost",
+    usage: "Usage",
     settings: "Settings",
   },
   frame: {

@@ -1,4 +1,4 @@
-/** Texts of the page Usage and cost. */
+/** Texts of the page Usage. */
 export const usageText = {
   why: "Tokens that the gateways counted, by day in UTC.",
   by: "Group by",
@@ -21,7 +21,7 @@ export const usageText = {
   share: "Share",
   download: "Download as CSV",
   fileName: (from: string, to: string) => `metalbridge-usage-${from}-to-${to}.csv`,
-  cost: "Cost now",
+  cost: "Memory held now",
   costWhy: "Memory and GPUs that replicas hold at this moment, by model and machine.",
   noCost: "No replica holds memory.",
   costColumns: {

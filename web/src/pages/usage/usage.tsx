@@ -1,4 +1,4 @@
-/** The page Usage and cost. */
+/** The page Usage. */
 import { useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 import { useMemo } from "react";
