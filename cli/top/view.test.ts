@@ -80,6 +80,22 @@ test("fits into any terminal, and counts what it leaves out", () => {
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(20);
 });
 
+test("hundreds of hosts leave half of the screen to services and queues, and all that these do not need", () => {
+  const hosts = Array.from({ length: 300 }, (_, index) => ({
+    ...host,
+    metadata: { name: `mini-${String(index).padStart(3, "0")}` },
+  }));
+  const firstColumn = (rows: number) =>
+    topLines({ ...input, hosts }, { title: "title", problem: "" }, { columns: 200, rows }).map((line) =>
+      line.replace(/ {2,}.*/, ""),
+    );
+  const services = ["", "SERVICE", "team/big", "team/both", "team/chat", "team/gpu"];
+  expect(firstColumn(24)).toHaveLength(24);
+  expect(firstColumn(24).slice(13)).toEqual(["… 290 more hosts", ...services, "", "QUEUE", "1", "2"]);
+  expect(firstColumn(14).slice(6)).toEqual(["… 297 more hosts", ...services, "… 4 more lines"]);
+  expect(firstColumn(400)).toHaveLength(313);
+});
+
 test("services with requests, and each key that waits with the position of its next request", () => {
   const queues = [
     {

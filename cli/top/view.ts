@@ -39,36 +39,48 @@ export function topLines(
   { title, problem, missing = [] }: TopHead,
   { columns, rows }: TopSize,
 ): readonly string[] {
-  const lines = [title, problem, ...missing, ...(input === undefined ? [] : tablesOf(input))].map((line) =>
+  const head = [title, problem, ...missing];
+  const [hosts, others] = input === undefined ? [[], []] : [hostTable(input), otherTables(input)];
+  const shown = shortHosts(hosts, rows - head.length, others.length);
+  const lines = [...head, ...shown, ...others].map((line) =>
     line.length > columns ? `${line.slice(0, Math.max(0, columns - 1))}…` : line,
   );
   if (lines.length <= rows) return lines;
   return [...lines.slice(0, Math.max(0, rows - 1)), `… ${lines.length - rows + 1} more lines`];
 }
 
-function tablesOf(input: TopInput): readonly string[] {
-  const { hosts, services } = overviewOf(input.hosts ?? [], input.services, input.replicas);
+/** Hosts get half of the room, and what the other tables leave. */
+function shortHosts(table: readonly string[], room: number, others: number): readonly string[] {
+  const most = Math.max(Math.floor(room / 2), room - others);
+  if (table.length <= Math.max(most, 3)) return table;
+  const kept = Math.max(1, most - 2);
+  return [...table.slice(0, kept), `… ${table.length - 1 - kept} more hosts`, ""];
+}
+
+/** With the line that separates it from the next one. */
+function hostTable({ hosts, services, replicas }: TopInput): readonly string[] {
+  if (hosts === undefined) return [];
   const pressures = new Map(
-    input.hosts?.map(({ metadata, status }) => [metadata.name, status?.memory?.pressure ?? ""]),
+    hosts.map(({ metadata, status }) => [metadata.name, status?.memory?.pressure ?? ""]),
   );
+  const lines = alignColumns([
+    ["HOST", "STATE", "MEMORY CLAIMED", "", "PRESSURE", "REPLICAS"],
+    ...overviewOf(hosts, services, replicas).hosts.map((host) => [
+      ...[host.name, host.state, barOf(host), claimedOf(host), pressures.get(host.name) ?? ""],
+      String(replicas.filter(({ spec }) => spec.template.hostName === host.name).length),
+    ]),
+  ]);
+  return [...lines, ""];
+}
+
+function otherTables(input: TopInput): readonly string[] {
+  const { services } = overviewOf([], input.services, input.replicas);
   const speeds = speedsOf(input);
   const live = new Map(
     input.services.map((service) => [keyOf(service.metadata), service.status?.performance?.tokensPerSecond]),
   );
   const queue = queueOf(input.services);
   return [
-    ...(input.hosts === undefined
-      ? []
-      : [
-          ...alignColumns([
-            ["HOST", "STATE", "MEMORY CLAIMED", "", "PRESSURE", "REPLICAS"],
-            ...hosts.map((host) => [
-              ...[host.name, host.state, barOf(host), claimedOf(host), pressures.get(host.name) ?? ""],
-              String(input.replicas.filter(({ spec }) => spec.template.hostName === host.name).length),
-            ]),
-          ]),
-          "",
-        ]),
     ...alignColumns([
       ["SERVICE", "PHASE", "READY", "ON", "MODEL", "TOKENS/S", "NOW", "MESSAGE"],
       ...services.map((service) => {
