@@ -22,6 +22,8 @@ export const texts = {
   noneWhy: "Machines and services appear here, with the traffic between them.",
   nothing: "Nothing has this state in this namespace.",
   dense: "Choose a service or a machine to see its edges.",
+  cut: (machines: number) =>
+    `The map of ${machines} machines is larger than the screen: scroll to move, or narrow it by namespace or state.`,
   release: "Escape shows everything again.",
   zoomHelp: "Drag or scroll to move, Ctrl and scroll to zoom.",
   choose: "Choose a service or a machine to see only its path.",

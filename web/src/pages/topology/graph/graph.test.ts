@@ -152,11 +152,11 @@ test("all machines in one column have edges that pass behind no card", () => {
   expect(layOut([], machines(200), "bar").isOneColumn).toBe(false);
 });
 
-test("the map starts whole where it is readable, else with its upper left part", () => {
+test("the map starts whole where it is readable, else with its upper left part, and knows that it is cut", () => {
   const canvas = { width: 1_000, height: 600 };
-  expect(startOf({ width: 500, height: 300 }, canvas)).toEqual({ x: 250, y: 16, zoom: 1 });
-  expect(startOf({ width: 968, height: 3_000 }, canvas)).toEqual({ x: 16, y: 16, zoom: 1 });
-  expect(startOf({ width: 3_000, height: 3_000 }, canvas)).toEqual({ x: 16, y: 16, zoom: 0.8 });
+  expect(startOf({ width: 500, height: 300 }, canvas)).toEqual({ x: 250, y: 16, zoom: 1, isCut: false });
+  expect(startOf({ width: 968, height: 3_000 }, canvas)).toEqual({ x: 16, y: 16, zoom: 1, isCut: true });
+  expect(startOf({ width: 3_000, height: 3_000 }, canvas)).toMatchObject({ zoom: 0.8, isCut: true });
   expect(startOf({ width: 1_076, height: 500 }, canvas).zoom).toBeCloseTo(0.9);
 });
 

@@ -12,8 +12,8 @@ export type MachineLook = "card" | "bar";
 
 /** More machines than this are thin bars. */
 export const MAX_CARDS = 12;
-/** More machines than this are a grid of colors, without edges. */
-export const MAX_BARS = 250;
+/** More machines than this are a grid of colors, which shows all at once: bars would be beyond every screen. */
+export const MAX_BARS = 60;
 
 interface Size {
   readonly width: number;
@@ -28,7 +28,7 @@ const GATEWAY: Pick<Size, "width" | "height"> = { width: 152, height: 80 };
 const SERVICE: Size = { width: 264, height: 76, gap: 8, rows: MAX_SERVICES };
 const MACHINES: Readonly<Record<MachineLook, Size>> = {
   card: { width: 288, height: 116, gap: 12, rows: MAX_CARDS },
-  bar: { width: 288, height: 28, gap: 4, rows: 60 },
+  bar: { width: 288, height: 28, gap: 4, rows: MAX_BARS },
 };
 const LANE_GAP = 88;
 const FRAME_PAD = 12;
@@ -94,11 +94,12 @@ const MARGIN = 16;
 export function startOf(
   { width, height }: Pick<Layout, "width" | "height">,
   canvas: { readonly width: number; readonly height: number },
-): { readonly x: number; readonly y: number; readonly zoom: number } {
+): { readonly x: number; readonly y: number; readonly zoom: number; readonly isCut: boolean } {
   const byWidth = (canvas.width - 2 * MARGIN) / width;
   const whole = Math.min(1, byWidth, (canvas.height - 2 * MARGIN) / height);
   const zoom = whole >= READABLE_ZOOM ? whole : Math.max(READABLE_ZOOM, Math.min(1, byWidth));
-  return { x: Math.max(MARGIN, Math.round((canvas.width - zoom * width) / 2)), y: MARGIN, zoom };
+  const x = Math.max(MARGIN, Math.round((canvas.width - zoom * width) / 2));
+  return { x, y: MARGIN, zoom, isCut: zoom > whole };
 }
 
 /** A service stands at the mean height of its machines, so that few edges cross. */

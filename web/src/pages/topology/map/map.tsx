@@ -1,6 +1,6 @@
 /** The map. Places are computed when the set of services and machines changes, not with their figures. */
 import { Controls, type Edge, type Node, ReactFlow, type ReactFlowInstance } from "@xyflow/react";
-import { type FocusEvent, useMemo, useRef, useState } from "react";
+import { type FocusEvent, useEffect, useMemo, useRef, useState } from "react";
 import { texts } from "../../../texts/topology.ts";
 import type { MachineId } from "../graph/graph.ts";
 import { layOut, MAX_CARDS, startOf } from "../graph/layout.ts";
@@ -48,10 +48,11 @@ export function TopologyMap({
   }, [layout, shown, hasAll]);
   const canvas = useRef<HTMLDivElement>(null);
   const [flow, setFlow] = useState<ReactFlowInstance>();
+  const [isCut, setIsCut] = useState(false);
+  useEffect(() => setIsCut(startOf(layout, sizeOf(canvas.current)).isCut), [layout]);
   const begin = (instance: ReactFlowInstance): void => {
     setFlow(instance);
-    const { clientWidth: width = 0, clientHeight: height = 0 } = canvas.current ?? {};
-    void instance.setViewport(startOf(layout, { width, height }));
+    void instance.setViewport(startOf(layout, sizeOf(canvas.current)));
   };
   const reveal = ({ target }: FocusEvent<HTMLElement>): void => {
     const id = target.closest<HTMLElement>(".react-flow__node")?.dataset.id;
@@ -88,10 +89,15 @@ export function TopologyMap({
         </ReactFlow>
       </div>
       <p className="topo-note muted small" aria-live="polite">
-        {selection === undefined ? (hasAll ? texts.choose : texts.dense) : texts.release}
+        {selection === undefined ? (hasAll ? texts.choose : texts.dense) : texts.release}{" "}
+        {isCut && texts.cut(machines.length)}
       </p>
     </div>
   );
+}
+
+function sizeOf(canvas: HTMLElement | null) {
+  return { width: canvas?.clientWidth ?? 0, height: canvas?.clientHeight ?? 0 };
 }
 
 function isInside(canvas: HTMLElement | null, card: HTMLElement): boolean {
