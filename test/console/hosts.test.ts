@@ -171,7 +171,12 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
     await reader.open("/");
     const item = main(reader).getByRole("article").filter({ hasText: "default/absent" }).first();
     await item.waitFor();
-    expect(await item.getByRole("link", { name: "default/absent" }).count()).toBe(1);
+    // The Model and the service that it stops are one case.
+    const links = item.getByRole("link", { name: "default/absent" });
+    await expect.poll(() => links.count()).toBe(2);
+    for (const [index, kind] of ["models", "services"].entries())
+      expect(await links.nth(index).getAttribute("href")).toBe(`/console/${kind}/default/absent`);
+    await item.getByText("affects").waitFor();
     await on().farm.objects.remove("default", "isvc/absent");
     await item.waitFor({ state: "detached" });
   });

@@ -25,6 +25,7 @@ export const overviewText = {
   lastChange: "Newest service:",
   alike: (count: number, kind: string) => `${count} ${kind}`,
   kinds: { host: "machines", service: "services", model: "models" },
+  affects: "affects",
   others: (count: number) => `and ${count} more`,
   machines: "Machines, fullest first",
   allMachines: (count: number) => (count === 1 ? "All machines" : `All ${count} machines`),

@@ -1,5 +1,6 @@
 /** The list Needs attention. */
 import { Link } from "@tanstack/react-router";
+import { Fragment } from "react";
 import { keepNamespace } from "../../address/search.ts";
 import { AttentionNotice } from "../../parts/attention.tsx";
 import { overviewText } from "../../texts/overview.ts";
@@ -22,14 +23,17 @@ export function AttentionList({ groups }: { readonly groups: readonly AttentionG
 
 function About({ group: { first, items } }: { readonly group: AttentionGroup }) {
   const rest = items.length - LINKS;
-  const alike = items.filter(({ kind }) => kind === first.kind).length;
+  const alike = items.filter(({ because }) => because === undefined).length;
   return (
     <>
       {alike > 1 && (
         <span className="muted">{overviewText.alike(alike, overviewText.kinds[first.kind])}</span>
       )}
-      {items.slice(0, LINKS).map((item) => (
-        <ItemLink key={item.key} item={item} />
+      {items.slice(0, LINKS).map((item, index) => (
+        <Fragment key={item.key}>
+          {index === alike && <span className="muted">{overviewText.affects}</span>}
+          <ItemLink item={item} />
+        </Fragment>
       ))}
       {rest > 0 && <span className="muted">{overviewText.others(rest)}</span>}
     </>
