@@ -171,8 +171,9 @@ export const serviceText = {
     },
   },
   metrics: {
-    since: "Collected in this browser since the page was opened. The cluster reports new figures every 30 s.",
-    none: "Not reported yet. Figures appear with the first requests.",
+    since:
+      "Means of the last minute, which the cluster reports every 30 s, since this page was opened. Usage has the requests before.",
+    none: "Not reported since this page was opened: no request in the last minute, or no metrics.",
     tokens: "Tokens per second",
     requests: "Requests in flight",
     firstToken: "Time to the first token",
