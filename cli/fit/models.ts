@@ -92,13 +92,8 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
   };
   const ranked = rankModels(records, machine, request).filter(({ level }) => isAtLeast(level, least));
   const models = ranked.slice(0, flags.limit ?? LIMIT);
-  printResult(flags.output, { machine, ...request, total: ranked.length, models }, () =>
-    renderModels(machine, models, {
-      total: ranked.length,
-      contextSize: request.contextSize,
-      isWide: flags.output === "wide",
-    }),
-  );
+  const answer = { machine, ...request, total: ranked.length, models };
+  printResult(flags.output, answer, (shown) => renderModels(shown, flags.output === "wide"));
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }
 
@@ -113,15 +108,14 @@ function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags:
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }
 
-function renderModels(
-  machine: Machine,
-  models: readonly Fitness[],
-  {
-    total,
-    contextSize,
-    isWide,
-  }: { readonly total: number; readonly contextSize: number; readonly isWide: boolean },
-): string {
+interface FittingModels {
+  readonly machine: Machine;
+  readonly contextSize: number;
+  readonly total: number;
+  readonly models: readonly Fitness[];
+}
+
+function renderModels({ machine, contextSize, total, models }: FittingModels, isWide: boolean): string {
   const { name, chip, budgetBytes, bandwidthGBs } = machine;
   const about = `${name}: ${chip || "unknown chip"}, ${formatBytes(budgetBytes)} for engines, ${bandwidthGBs} GB/s`;
   const head = ["MODEL", "SCORE", "FIT", "QUANTIZATION", "MEMORY", "TOKENS/S", "CONTEXT"];

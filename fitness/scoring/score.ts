@@ -143,24 +143,20 @@ export function enoughContext(useCase: UseCase): number {
   return WEIGHTS[useCase].enoughContext;
 }
 
+interface AnswerSpeed {
+  readonly useCase: UseCase;
+  readonly tokensPerSecond: number;
+}
+
 /** By the share of the budget that is claimed, and by the speed of answers if there are any. */
-export function fitLevel(
-  share: number,
-  speed?: { readonly useCase: UseCase; readonly tokensPerSecond: number },
-): FitLevel {
+export function fitLevel(share: number, speed?: AnswerSpeed): FitLevel {
   if (share > 1) return "too_tight";
   if (share > GOOD || (speed !== undefined && isSlow(speed))) return "marginal";
   return share > ROOMY ? "good" : "perfect";
 }
 
 /** Embedding models give no answers to read. */
-export function isSlow({
-  useCase,
-  tokensPerSecond,
-}: {
-  readonly useCase: UseCase;
-  readonly tokensPerSecond: number;
-}): boolean {
+export function isSlow({ useCase, tokensPerSecond }: AnswerSpeed): boolean {
   return useCase !== "embedding" && tokensPerSecond < READABLE_PER_SECOND;
 }
 
