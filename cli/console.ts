@@ -77,7 +77,8 @@ async function openConsole(flags: ConsoleFlags): Promise<void> {
     console: {
       folder: consoleFolder(),
       codes,
-      namespace: namespace ?? namespaceOfContext({ kubeconfigPath: config.kubeconfig, context: config.context }),
+      namespace:
+        namespace ?? namespaceOfContext({ kubeconfigPath: config.kubeconfig, context: config.context }),
       readLocalLog: await localLogs(flags),
     },
     signal: stop.signal,

@@ -60,7 +60,7 @@ export interface ModelFacts {
   readonly projectorBytes: number;
   /** Summary of the headers of all parts; absent if there is no readable GGUF. */
   readonly gguf?: GgufSummary;
-  /** Of safetensors, from their config.json. */
+  /** Read from the config.json of safetensors. */
   readonly quantization?: string | undefined;
   /** The reason why a GGUF header could not be read. */
   readonly problem?: { readonly code: ErrorCode; readonly message: string };

@@ -12,7 +12,7 @@ import { type FlavorFit, fitOnFlavors } from "../../src/capacity/fit/flavor-fit.
 import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
-import { runsOn, whyRunsThere } from "../../src/capacity/runs-on.ts";
+import { placeReason, runsOn } from "../../src/capacity/runs-on.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
 import { NODES } from "../../src/kube/kinds.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
@@ -128,7 +128,7 @@ function waitingBefore(services: readonly InferenceService[], { spec }: Inferenc
 /** Hosts are judged also for a service that uses none. */
 function placeNotes({ service, model }: FitTarget): readonly string[] {
   if (runsOn(service, model) !== "Pods") return [];
-  return [`the service ${whyRunsThere(service, model)}; the hosts below count with spec.placement.on: Hosts`];
+  return [`the service ${placeReason(service, model)}; the hosts below count with spec.placement.on: Hosts`];
 }
 
 function flavorNotes({ flavor, inPods }: FlavorFit): readonly string[] {

@@ -48,7 +48,7 @@ export interface BenchmarkWorld {
   readonly isOn: boolean;
   readonly maxAgeMs: number;
   readonly settings: PodsSettings;
-  /** Of machines of a class, in bytes per second. Absent without fitness: then any speed is believed. */
+  /** Memory bandwidth of a class of machines in bytes per second. Absent without fitness: then any speed is believed. */
   readonly bandwidthOfClass?: ((deviceClass: string) => number | undefined) | undefined;
 }
 

@@ -23,7 +23,7 @@ import type { NamedModels } from "../../src/capacity/named-models.ts";
 import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import { quantizationOfWeights, withParams } from "../../src/capacity/resolve.ts";
-import { runsOn, whyRunsThere } from "../../src/capacity/runs-on.ts";
+import { placeReason, runsOn } from "../../src/capacity/runs-on.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
@@ -80,7 +80,7 @@ export function preflightService(input: PreflightInput): Preflight {
   const on = runsOn(service, model);
   try {
     // Hosts with room do not count then.
-    const place = on === "Pods" ? whyRunsThere(service, model) : undefined;
+    const place = on === "Pods" ? placeReason(service, model) : undefined;
     return verdictOf(candidatesOf(input, model, on), on !== "Hosts" && !input.hasFixedNodes, place);
   } catch (error) {
     // The status of the service will report other problems.

@@ -105,7 +105,7 @@ export function needOf(
   };
 }
 
-/** What the engine is told takes precedence over what the files state. */
+/** Settings of the engine take precedence over what the files state. */
 function turingQuantization({ spec }: InferenceService, model: Model): string | undefined {
   const [named = quantizationOfWeights(model)] = engineQuantizations(spec);
   return /awq|fp8/i.exec(named ?? "")?.[0].toUpperCase();

@@ -31,7 +31,7 @@ const PLACES: Readonly<Record<RunsOn, string>> = {
 };
 
 /** "runs in pods on Linux nodes, because the accelerator of Model chat is cpu"; undefined if flavors decide. */
-export function whyRunsThere(service: Placed, model: Model): string | undefined {
+export function placeReason(service: Placed, model: Model): string | undefined {
   const { spec } = service;
   if (flavorsOf(spec, model) !== undefined) return undefined;
   const stated = spec.placement?.on;

@@ -20,7 +20,7 @@ const fetchedSchema = z.object({
   format: formatSchema.optional(),
   revision: z.string().max(256).optional(),
   weightsBytes: z.int().min(0).optional(),
-  /** Of safetensors, from their config.json. */
+  /** Read from the config.json of safetensors. */
   quantization: z.string().max(128).optional(),
   gguf: ggufSchema.optional(),
 });

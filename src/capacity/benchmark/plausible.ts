@@ -1,11 +1,11 @@
-/** Whether machines of a class can have a measured speed at all: one host's word decides for all of them. Pure. */
+/** Refuses a measured speed that no machine of its class can have, because one host measures for all of them. Pure. */
 import type { BenchmarkSettings, Measurement } from "../../api/benchmark.ts";
 import type { Model } from "../../api/model.ts";
 import { formatBytes } from "../../util/bytes.ts";
 
 /** A token reads all active weights. Caches, and weights that tokens look up instead, allow more than the memory does. */
 const FASTEST = 4;
-/** Of what the memory allows. Idle machines with the default settings of the engine are never that slow. */
+/** Share of what the memory allows. Idle machines with the default settings of the engine are never that slow. */
 const SLOWEST = 1 / 100;
 /** Below, the launch of the layers takes most of the time. */
 const LARGE_BYTES = 2 ** 30;

@@ -38,7 +38,7 @@ export interface Inspected {
   /** Checksum of the main file. */
   readonly sha256: string | undefined;
   readonly gguf: GgufSummary | undefined;
-  /** Of safetensors, from their config.json. */
+  /** Read from the config.json of safetensors. */
   readonly quantization?: string | undefined;
 }
 

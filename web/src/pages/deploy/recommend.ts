@@ -1,5 +1,5 @@
 /** Which of the machines that the objects can use is the one to take, and why. Pure. */
-import { type UsableMachines, usableMachines, whyRunsThere } from "../../../../src/capacity/runs-on.ts";
+import { placeReason, type UsableMachines, usableMachines } from "../../../../src/capacity/runs-on.ts";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { GIB } from "../../parts/format.ts";
 import type { Choice, Deployment, Meaning } from "./choice.ts";
@@ -59,7 +59,7 @@ export function questionOf(
 /** Where the service will run, and what decides that. */
 export function placeOf({ model, service }: Deployment): string | undefined {
   try {
-    return whyRunsThere(service, model);
+    return placeReason(service, model);
   } catch {
     return undefined;
   }
