@@ -132,6 +132,10 @@ describeUnless(whyNoConsole, "the playground", () => {
     const first = page.getByRole("dialog", { name: "Create the first key?" });
     await first.getByText("from then on the gateway refuses every request without a key").waitFor();
     await first.getByRole("button", { name: "Cancel" }).click();
+    await first.waitFor({ state: "detached" });
+    await page.keyboard.press("Escape");
+    await discard.getByRole("button", { name: "Cancel" }).click();
+    await discard.waitFor({ state: "detached" });
     await dialog.getByRole("button", { name: "Create a key" }).click();
     await first.getByRole("button", { name: "Create a key" }).click();
     await dialog.getByText("must be at most 1000").waitFor();

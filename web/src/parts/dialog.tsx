@@ -1,7 +1,7 @@
-/** A dialog over the page. Escape and Back close it, after a question if it is filled; the focus returns. */
+/** A dialog over the page. Escape and Back close it, a filled form after a question; the focus returns. */
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
-import { type ReactNode, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { text } from "../texts/text.ts";
 import { useBack } from "./back.ts";
 import { Button, type ButtonProps } from "./button.tsx";
@@ -14,21 +14,27 @@ export interface DialogProps {
   /** Without it the dialog stays until it is answered. */
   readonly onClose?: () => void;
   readonly size?: "small" | "large";
+  /** What is typed into it is lost when it closes, unless it was sent. */
+  readonly isForm?: boolean;
   readonly children: ReactNode;
 }
 
-export function Dialog({ title, description, isOpen, onClose, size = "small", children }: DialogProps) {
+export function Dialog(props: DialogProps) {
+  const { title, description, isOpen, onClose, size = "small", isForm = false, children } = props;
   const content = useRef<HTMLDivElement>(null);
   const hasInput = useRef(false);
   const [isAsking, setIsAsking] = useState(false);
   // What was typed and then sent has no field any more.
   const isFilled = () =>
-    hasInput.current && content.current?.querySelector("input, textarea, select") !== null;
+    isForm && hasInput.current && content.current?.querySelector("input, textarea, select") !== null;
   const close = (): void => {
-    hasInput.current = false;
     setIsAsking(false);
     onClose?.();
   };
+  // It may also be closed from outside, and stay mounted.
+  useEffect(() => {
+    if (!isOpen) hasInput.current = false;
+  }, [isOpen]);
   const ask = (event: Event): void => {
     if (onClose === undefined || !isFilled()) return;
     event.preventDefault();

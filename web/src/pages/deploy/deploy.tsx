@@ -26,7 +26,7 @@ export function Deploy({ choice, onClose }: { readonly choice: string; readonly 
   const [target, setTarget] = useState<{ readonly namespace: string; readonly name: string }>();
   const title = target === undefined ? text.frame.deploy : target.name;
   return (
-    <Dialog title={title} size="large" isOpen onClose={onClose}>
+    <Dialog title={title} size="large" isOpen isForm onClose={onClose}>
       {target !== undefined && action.at === "created" ? (
         <Started {...target} onClose={onClose} />
       ) : (

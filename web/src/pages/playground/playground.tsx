@@ -55,7 +55,7 @@ export function PlaygroundPage() {
           />
         </div>
       )}
-      <Dialog title={gatewayTexts.key.change} isOpen={hasKeyForm} onClose={() => setHasKeyForm(false)}>
+      <Dialog title={gatewayTexts.key.change} isOpen={hasKeyForm} isForm onClose={() => setHasKeyForm(false)}>
         <GatewayKeyForm onDone={() => setHasKeyForm(false)} />
       </Dialog>
     </Page>

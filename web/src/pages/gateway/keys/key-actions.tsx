@@ -12,7 +12,7 @@ import { KeyDialog } from "./key-dialog.tsx";
 
 const texts = gatewayTexts.keys;
 
-type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
+export type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
 
 export type OpenDialog =
   | { readonly at: "create" }

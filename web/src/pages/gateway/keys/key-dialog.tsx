@@ -89,23 +89,9 @@ export function KeyDialog({
         </footer>
       </Dialog>
     );
-  if (firstIn !== undefined && isAsking)
-    return (
-      <Confirm
-        title={texts.firstTitle}
-        isOpen
-        onClose={() => setIsAsking(false)}
-        act={texts.create}
-        look="primary"
-        isBusy={isBusy}
-        onConfirm={() => void save()}
-      >
-        <p>{firstKeyWords(form.name, firstIn)}</p>
-      </Confirm>
-    );
   const title = entry === undefined ? texts.create : texts.changeTitle(entry.name);
   return (
-    <Dialog title={title} isOpen onClose={onClose}>
+    <Dialog title={title} isOpen isForm onClose={onClose}>
       <form
         className="stack"
         onSubmit={(event) => {
@@ -130,6 +116,19 @@ export function KeyDialog({
           </Button>
         </footer>
       </form>
+      {firstIn !== undefined && isAsking && (
+        <Confirm
+          title={texts.firstTitle}
+          isOpen
+          onClose={() => setIsAsking(false)}
+          act={texts.create}
+          look="primary"
+          isBusy={isBusy}
+          onConfirm={() => void save()}
+        >
+          <p>{firstKeyWords(form.name, firstIn)}</p>
+        </Confirm>
+      )}
     </Dialog>
   );
 }

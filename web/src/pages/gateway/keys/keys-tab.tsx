@@ -14,12 +14,10 @@ import { State } from "../../../parts/state.tsx";
 import { Ago, formatMoment } from "../../../parts/time.tsx";
 import { gatewayTexts } from "../../../texts/gateway.ts";
 import { LIMIT_NAMES } from "./form.ts";
-import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
+import { KeyActionDialog, type OpenDialog, type ValidKey } from "./key-actions.tsx";
 import "./keys.css";
 
 const texts = gatewayTexts.keys;
-
-type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
 
 export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   const { data, error, isPending, refetch } = useQuery(gatewayKeysQuery);
