@@ -12,6 +12,7 @@ import type { Model } from "../../src/api/model.ts";
 import { implausibility } from "../../src/capacity/benchmark/plausible.ts";
 import { benchmarkPlanOf } from "../../src/capacity/benchmark/subject.ts";
 import { BENCHMARKS_NAME, type BenchmarkTable, noiseOf } from "../../src/capacity/benchmark/table.ts";
+import type { Fitness } from "../../src/capacity/fitness.ts";
 import { weightsOrderOf } from "../../src/capacity/prefetch.ts";
 import type { Job } from "../../src/kube/workload-objects.ts";
 import { defined } from "../../src/util/defined.ts";
@@ -48,8 +49,8 @@ export interface BenchmarkWorld {
   readonly isOn: boolean;
   readonly maxAgeMs: number;
   readonly settings: PodsSettings;
-  /** Memory bandwidth of a class of machines in bytes per second. Absent without fitness: then any speed is believed. */
-  readonly bandwidthOfClass?: ((deviceClass: string) => number | undefined) | undefined;
+  /** Absent without fitness: then any speed is believed. */
+  readonly bandwidthOfClass?: Fitness["bandwidthOfClass"] | undefined;
 }
 
 /** Facts that no object holds, on the monotonic clock. After a restart, each failed benchmark is retried once. */

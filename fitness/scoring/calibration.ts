@@ -1,5 +1,6 @@
 /** Corrects estimated speeds by measured results of the same class of machines and of its neighbors. Pure. */
 import type { BenchmarkResult } from "../../src/api/benchmark.ts";
+import type { ClassBandwidth } from "../../src/capacity/fitness.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Match } from "../catalog/match.ts";
@@ -116,11 +117,13 @@ export function machineOfClass(deviceClass: string): Machine | undefined {
 /** More than two sockets with the fastest memory have. */
 const MAX_CPU_GBS = 1_000;
 
-/** Bytes per second; undefined if the bandwidth of the class is only guessed. */
-export function bandwidthOfClass(deviceClass: string): number | undefined {
+/** Undefined if the bandwidth of the class is only guessed. */
+export function bandwidthOfClass(deviceClass: string): ClassBandwidth | undefined {
   const machine = machineOfClass(deviceClass);
-  if (machine?.accelerator === "cpu") return MAX_CPU_GBS * 1e9;
-  return machine === undefined || machine.basis === "guessed" ? undefined : machine.bandwidthGBs * 1e9;
+  if (machine?.accelerator === "cpu") return { most: MAX_CPU_GBS * 1e9, least: 0 };
+  if (machine === undefined || machine.basis === "guessed") return undefined;
+  const bandwidth = machine.bandwidthGBs * 1e9;
+  return { most: bandwidth, least: bandwidth };
 }
 
 const ACCELERATORS: Readonly<Record<string, Machine["accelerator"]>> = {

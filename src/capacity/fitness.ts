@@ -6,6 +6,12 @@ import type { Host } from "../api/host.ts";
 import type { NodeReportRead } from "../api/node-report.ts";
 import type { Node } from "../kube/workload-objects.ts";
 
+/** Bytes per second that the memory of the slowest and the fastest machine of a class can read. */
+export interface ClassBandwidth {
+  readonly least: number;
+  readonly most: number;
+}
+
 export interface Fitness {
   /** Combines a Node with its report, which takes precedence. */
   readonly readNode: (node: Node, report?: NodeReportRead) => NodeRead;
@@ -13,8 +19,8 @@ export interface Fitness {
   readonly nodeProblem: (node: NodeRead) => string | undefined;
   /** Measured results correct the speeds of machines of the same class and of its neighbors. */
   readonly forReplica: (need: ReplicaNeed, measured?: ReadonlyMap<string, BenchmarkResult>) => ReplicaScorer;
-  /** Bytes per second that engines on machines of the class can read; undefined if the class says too little. */
-  readonly bandwidthOfClass: (deviceClass: string) => number | undefined;
+  /** Undefined if the class says too little. */
+  readonly bandwidthOfClass: (deviceClass: string) => ClassBandwidth | undefined;
   /** Creates a judge that keeps its observations in memory. */
   readonly createMoveJudge: (settings: MoveSettings) => MoveJudge;
 }

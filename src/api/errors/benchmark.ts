@@ -17,9 +17,8 @@ export const benchmarkErrors = {
     do: "stop other programs on the machine; the benchmark is retried after an hour, and an estimate is used until then",
   },
   BenchmarkImplausible: {
-    what: "A machine reported a speed that machines of its class cannot have: more than their memory can read, or less than a hundredth of that. It is not used.",
+    what: "A machine reported a speed that machines of its class cannot have: more than four times what their memory can read, or less than a hundredth of that. It is not used.",
     do: "check the machine, which may be faulty or compromised; another machine of the class measures instead",
-    command: "kubectl describe host",
   },
   BenchmarkTimedOut: {
     what: "A benchmark has not finished by its deadline. The message has the last reason for which its pod waited, for example an image that cannot be pulled, or no node with a free GPU.",

@@ -26,7 +26,23 @@ test.each<
 ])("%d tokens/s of %o with %d bytes and %o: %s", (median, gguf, bytes, settings, isResult) => {
   const status = { weightsBytes: bytes, gguf } as Model["status"];
   const measured = { generation: { median, spread: 0, samples: [median] } };
-  const why = implausibility(measured, { status }, { settings, bandwidth: 273 * GB });
+  const why = implausibility(
+    measured,
+    { status },
+    { settings, bandwidth: { least: 273 * GB, most: 273 * GB } },
+  );
   expect(why === undefined, why).toBe(isResult);
   expect(implausibility(measured, { status }, { settings, bandwidth: undefined })).toBe(undefined);
+});
+
+test("a processor of an unknown class may be slow, and no processor reads a terabyte a second", () => {
+  const status = { weightsBytes: 4.1 * GB, gguf: dense } as Model["status"];
+  const reasonAt = (median: number) =>
+    implausibility(
+      { generation: { median, spread: 0, samples: [median] } },
+      { status },
+      { settings: {}, bandwidth: { least: 0, most: 1_000 * GB } },
+    );
+  expect(reasonAt(0.4)).toBe(undefined);
+  expect(reasonAt(2_000)).toContain("tokens/s");
 });
