@@ -82,7 +82,7 @@ export const serverConfigSchema = z
       .string()
       .min(1)
       .optional()
-      .describe("Namespace with the keys of the gateway, if it is not gatewayNamespace."),
+      .describe("Namespace with the keys of the gateway. Default: gatewayNamespace."),
     gatewayKubernetesTokens: z
       .boolean()
       .default(false)

@@ -51,13 +51,15 @@ async function selectionOf<T extends KubeObject>(
 ): Promise<Pick<ListOptions, "namespace"> | undefined> {
   const places = kind.namespaced && namespace === undefined ? [undefined, own.namespace] : [namespace];
   for (let failures = 1; ; failures += 1) {
-    const access = { verb: "list", group: kind.group, resource: kind.plural };
+    const access = { group: kind.group, resource: kind.plural };
+    const ask = (verb: string, place?: string) =>
+      own.review(connection, "own", { ...access, verb, namespace: place });
     const verdicts = await Promise.all(
-      places.map((place) => own.review(connection, "own", { ...access, namespace: place })),
+      places.map((place) => Promise.all(["list", "watch"].map((verb) => ask(verb, place)))),
     );
-    const failed = verdicts.find((verdict) => verdict.at === "failed");
+    const failed = verdicts.flat().find((verdict) => verdict.at === "failed");
     if (failed === undefined || signal.aborted) {
-      const index = verdicts.findIndex(({ at }) => at === "allowed");
+      const index = verdicts.findIndex((both) => both.every(({ at }) => at === "allowed"));
       return index < 0 ? undefined : { namespace: places[index] };
     }
     onFailure?.(failed.failure);

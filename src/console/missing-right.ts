@@ -21,6 +21,17 @@ export function missingRight(question: AccessQuestion): Required<Refusal> {
   };
 }
 
+/** By `metalbridge console`, which watches one namespace with the reader's own credentials: the reader may have rights to others. */
+export function notWatched(
+  group: string,
+  resource: string,
+  namespace: string | undefined,
+): Required<Refusal> {
+  const refusal = missingRight({ verb: "list", group, resource });
+  if (namespace === undefined) return refusal;
+  return { ...refusal, remedy: `Show its namespace instead: \`metalbridge console -n ${namespace}\`` };
+}
+
 /** Such as `list models in namespace team-a`. */
 export function textOfRight(question: AccessQuestion): string {
   const { verb, resource, subresource } = question;

@@ -1,7 +1,7 @@
 /** All streams and the topics that they watch: a change is computed once, and sent to every stream that may see it. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { missingRight } from "../../../src/console/missing-right.ts";
+import { missingRight, notWatched } from "../../../src/console/missing-right.ts";
 import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { ClusterChange } from "../../changes.ts";
@@ -195,8 +195,10 @@ export class Hub {
   ): void {
     const reads = "name" in parsed ? this.#parts.state.reads[NAMED[parsed.at]] : undefined;
     const namespace = "namespace" in parsed ? parsed.namespace : undefined;
-    if (reads?.covers(namespace) === false) stream.refuse(topic, notListed(parsed, namespace));
-    else if (reads?.isSynced() !== false) stream.allow(topic, scope);
+    if (reads?.covers(namespace) === false) {
+      const { group, resource } = mainQuestion(parsed);
+      stream.refuse(topic, notWatched(group, resource, namespace));
+    } else if (reads?.isSynced() !== false) stream.allow(topic, scope);
   }
 
   #rightsOf({ id, mayAccess, namespace: own }: StreamReader): ScopeQuestions["seen"] {
@@ -273,14 +275,6 @@ export class Hub {
     this.#pauseUntilMs = this.#clock.monotonicMs() + workMs * PAUSE_PER_WORK;
     this.#flushSoon();
   }
-}
-
-/** By `metalbridge console`, whose credentials are the reader's. */
-function notListed(topic: ParsedTopic, namespace: string | undefined): Refusal {
-  const { group, resource } = mainQuestion(topic);
-  const refusal = missingRight({ verb: "list", group, resource });
-  if (namespace === undefined) return refusal;
-  return { ...refusal, remedy: `Show its namespace instead: \`metalbridge console -n ${namespace}\`` };
 }
 
 /** Streams with the same scope get the same bytes. */

@@ -5,6 +5,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
 import type { Attention, DownloadRow, ModelRow, StateWord } from "../../../src/console/rows.ts";
 import { attentionOf, conditionFinding, type Finding } from "./attention.ts";
 import { downloadWord } from "./download.ts";
@@ -31,7 +32,7 @@ export function modelRow(objects: ModelObjects): ModelRow {
     attention: modelAttention(model, downloads),
     source: spec.source,
     format: status?.format ?? spec.format ?? "",
-    quantization: spec.quantization ?? status?.gguf?.quantization ?? "",
+    quantization: quantizationOfWeights(model) ?? "",
     sizeBytes: status?.sizeBytes,
     copies: (status?.hosts ?? []).map(({ name }) => name),
     downloads: downloads.map(({ reason: _, ...row }) => row),

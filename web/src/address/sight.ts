@@ -1,6 +1,6 @@
 /** What a reader without the right to all namespaces sees, and what is missing. */
 import { GROUP } from "../../../src/api/group.ts";
-import { missingRight } from "../../../src/console/missing-right.ts";
+import { missingRight, notWatched } from "../../../src/console/missing-right.ts";
 import type { Refusal, Session } from "../../../src/console/protocol.ts";
 import { useKnownRight, useSession } from "../api/session.ts";
 import { useList } from "../live/hooks.ts";
@@ -77,6 +77,7 @@ export function useHiddenNamespace(resource: string): Refusal | undefined {
   const all = useKnownRight({ verb: "list", resource });
   const here = useKnownRight({ verb: "list", resource, namespace }, namespace !== "");
   if (namespace === "" || all !== false) return undefined;
-  const isListed = here !== false && (session?.isLocal !== true || session.namespace === namespace);
-  return isListed ? undefined : missingRight({ verb: "list", group: GROUP, resource, namespace });
+  if (here === false) return missingRight({ verb: "list", group: GROUP, resource, namespace });
+  const isWatched = session?.isLocal !== true || session.namespace === namespace;
+  return isWatched ? undefined : notWatched(GROUP, resource, namespace);
 }
