@@ -44,7 +44,7 @@ export function configureModels(command: Command): void {
     .addOption(new Option("-A, --all-hosts", "list the models of all hosts of the cluster").conflicts("host"))
     .option(
       "-n, --namespace <name>",
-      "with --all-hosts, without the right to list hosts: the namespace of the Models",
+      "with --all-hosts, if you may not list hosts: list the Models of this namespace instead (default: that of the context)",
       parseName,
     )
     .action((flags: Flags) => run({ do: "list" }, flags));

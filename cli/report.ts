@@ -23,7 +23,7 @@ export function configureReport(command: Command): void {
   addClusterFlags(command)
     .option(
       "-n, --namespace <name>",
-      "only services and replicas of this namespace (default: all that you may list)",
+      "only services and replicas of this namespace (default: all; without the right to list all, that of the context)",
       parseName,
     )
     .option("--markdown", "print Markdown (default)")

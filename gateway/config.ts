@@ -49,8 +49,10 @@ export const gatewayConfigSchema = z
       .string()
       .min(1)
       .default(NAMESPACE_SYSTEM)
-      .describe("Namespace with the Secrets of keys, and with the records of usage."),
-    keysNamespace: text("Namespace with the Secrets of keys, if it is not `namespace`."),
+      .describe(
+        "Namespace with the records of usage, and with the Secrets of keys unless `keysNamespace` names another one.",
+      ),
+    keysNamespace: text("Namespace with the Secrets of keys. Default: `namespace`."),
     service: text(
       "Service of the gateways in that namespace. Its endpoints are counted, and each gateway takes its share of slots and limits.",
     ),

@@ -21,6 +21,7 @@ import type { Model } from "../../src/api/model.ts";
 import { subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import { type Devices, deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { devicesOfHost } from "../../src/capacity/devices/host.ts";
+import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { NODES } from "../../src/kube/kinds.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -107,13 +108,14 @@ async function identityOf(cluster: Cluster, submission: Submission): Promise<Ide
 
 /** Without credentials of the source, as the file is shared. Throws BenchSubmitFailed. */
 export function checkedIdentity(
-  { spec, status }: Model,
+  model: Model,
   measured: Pick<BenchmarkResult, "build" | "deviceClass" | "machine" | "runtime" | "settings">,
 ): Identity {
+  const { spec, status } = model;
   const { data, error } = identitySchema.safeParse({
     model: publicSource(spec.source),
     sha256: status?.sha256,
-    quantization: (spec.quantization ?? status?.gguf?.quantization)?.slice(0, 64),
+    quantization: quantizationOfWeights(model)?.slice(0, 64),
     sizeBytes: status?.sizeBytes,
     ...measured,
   });

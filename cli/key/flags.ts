@@ -1,4 +1,4 @@
-/** Options of `metalbridge key`: the gateway's namespace, and the scope and limits of a key. */
+/** Options of `metalbridge key`: the namespace of the keys, and the scope and limits of a key. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { prioritySchema } from "../../src/api/fields/shared.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
@@ -39,10 +39,10 @@ export interface KeyFieldFlags {
   readonly validFor?: number;
 }
 
-/** Flags of the kubeconfig, and the namespace of the gateway. */
+/** Flags of the kubeconfig, and the namespace of the keys. */
 export function addGatewayFlags(command: Command): Command {
   return addClusterFlags(command).addOption(
-    new Option("-n, --namespace <name>", "namespace of the gateway")
+    new Option("-n, --namespace <name>", "namespace with the keys of the gateway")
       .argParser(parseName)
       .default(NAMESPACE_SYSTEM),
   );

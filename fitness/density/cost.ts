@@ -41,10 +41,9 @@ export function cost(density: Density, wanted?: string): Cost {
 }
 
 function costOfAll(density: Density): Cost {
-  const elsewhere = [...density.heldElsewhere()];
   const models = [
     ...density.sites().flatMap((site) => costsOn(density, site.place.name, [...site.held.values()], site)),
-    ...elsewhere.flatMap(([name, held]) => costsOn(density, name, held)),
+    ...density.heldElsewhere().flatMap(([name, held]) => costsOn(density, name, held)),
   ]
     .map((row) => ({ row, key: keyOfCost(row) }))
     .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compareText(a.key, b.key))

@@ -56,7 +56,7 @@ export interface Density {
   readonly sites: () => readonly DensitySite[];
   readonly site: (name: string, kind?: DensityMachine["kind"]) => DensitySite | undefined;
   /** Reservations on machines that are not known, for example because the reader may not list them. */
-  readonly heldElsewhere: () => ReadonlyMap<string, readonly HeldMemory[]>;
+  readonly heldElsewhere: () => readonly (readonly [machine: string, held: readonly HeldMemory[]])[];
   readonly modelOf: (held: HeldMemory) => {
     readonly name: string;
     readonly record: CatalogRecord | undefined;
@@ -228,11 +228,10 @@ class DensityState implements Density {
     return this.#known.get(`Host/${name}`) ?? this.#known.get(`Node/${name}`);
   }
 
-  heldElsewhere(): ReadonlyMap<string, readonly HeldMemory[]> {
-    const entries = [...this.#heldOnUnknown].map(
+  heldElsewhere(): ReturnType<Density["heldElsewhere"]> {
+    return [...this.#heldOnUnknown].map(
       ([id, held]) => [id.slice(id.indexOf("/") + 1), [...held.values()]] as const,
     );
-    return new Map(entries);
   }
 
   modelOf({ namespace, service }: HeldMemory): ReturnType<Density["modelOf"]> {

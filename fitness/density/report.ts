@@ -35,7 +35,7 @@ export function renderDensityReport(
   const isUnknown = areMachinesHidden && nodes.length === 0;
   const sections = [
     ["# Metalbridge report", `${new Date(now.wallMs).toISOString().slice(0, 19)}Z`],
-    ["## Status", statusOf({ isReachable: areMachinesHidden || fresh.length > 0, models, services, issues })],
+    ["## Status", statusOf({ isReachable: isUnknown || fresh.length > 0, models, services, issues })],
     ...(missing.length === 0 ? [] : [["## Not shown", bullets(missing)]]),
     ["## Issues", bullets(issues)],
     ["## Metrics", bullets(isUnknown ? modelMetrics(models) : metricsOf(nodes, fresh, models))],

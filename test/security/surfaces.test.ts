@@ -98,38 +98,41 @@ const RIGHTS: Readonly<Record<string, Rights>> = {
   "metalbridge-logs": { changes: [], secrets: [] },
 };
 
-test.skipIf(helmProgram === undefined)(`the accounts have the rights of their rows${needsHelm}`, async () => {
-  const on = ["gateway", "server", "node", "remoteAccess", "scheduler.extender"].map(
-    (part) => `${part}.enabled=true`,
-  );
-  const more = [
-    "remoteAccess.logNamespaces={team-a}",
-    "preflight.mode=Warn",
-    "autoscaling.externalMetrics=true",
-  ];
-  const objects = await render(helmIn("/nonexistent"), "--set", [...on, ...more].join(","));
-  const ofChart = objects
-    .filter(({ kind }) => kind === "ServiceAccount")
-    .map(({ metadata }) => metadata.name);
-  const named = accounts.flatMap(([cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name));
-  expect([...new Set(named)].sort()).toEqual([...new Set(ofChart)].sort());
-  for (const [account, rights] of Object.entries(RIGHTS)) {
-    const rules = rulesOf(objects, account);
-    const changing = rules.filter(({ verbs }) => verbs.some((verb) => !READS.includes(verb)));
-    const changes = [...new Set(changing.flatMap(({ resources }) => resources))].sort();
-    const verbsOn = (what: string) =>
-      rules.flatMap(({ resources, verbs }) => (resources.includes(what) ? verbs : []));
-    const found = { changes, secrets: verbsOn("secrets"), podsProxy: verbsOn("pods/proxy") };
-    expect({ account, ...found }).toEqual({ account, podsProxy: [], ...rights });
-  }
-  const ofController = rulesOf(objects, "metalbridge-controller");
-  const granting = ofController.filter(({ verbs }) =>
-    verbs.some((verb) => /^(bind|escalate|impersonate|\*)$/.test(verb)),
-  );
-  expect(granting.map(({ verbs, resourceNames }) => [verbs, resourceNames])).toEqual([
-    [["bind"], ["metalbridge-agent"]],
-  ]);
-});
+test.skipIf(helmProgram === undefined)(
+  `the accounts have these rights and no others${needsHelm}`,
+  async () => {
+    const on = ["gateway", "server", "node", "remoteAccess", "scheduler.extender"].map(
+      (part) => `${part}.enabled=true`,
+    );
+    const more = [
+      "remoteAccess.logNamespaces={team-a}",
+      "preflight.mode=Warn",
+      "autoscaling.externalMetrics=true",
+    ];
+    const objects = await render(helmIn("/nonexistent"), "--set", [...on, ...more].join(","));
+    const ofChart = objects
+      .filter(({ kind }) => kind === "ServiceAccount")
+      .map(({ metadata }) => metadata.name);
+    const named = accounts.flatMap(([cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name));
+    expect([...new Set(named)].sort()).toEqual([...new Set(ofChart)].sort());
+    for (const [account, rights] of Object.entries(RIGHTS)) {
+      const rules = rulesOf(objects, account);
+      const changing = rules.filter(({ verbs }) => verbs.some((verb) => !READS.includes(verb)));
+      const changes = [...new Set(changing.flatMap(({ resources }) => resources))].sort();
+      const verbsOn = (what: string) =>
+        rules.flatMap(({ resources, verbs }) => (resources.includes(what) ? verbs : []));
+      const found = { changes, secrets: verbsOn("secrets"), podsProxy: verbsOn("pods/proxy") };
+      expect({ account, ...found }).toEqual({ account, podsProxy: [], ...rights });
+    }
+    const ofController = rulesOf(objects, "metalbridge-controller");
+    const granting = ofController.filter(({ verbs }) =>
+      verbs.some((verb) => /^(bind|escalate|impersonate|\*)$/.test(verb)),
+    );
+    expect(granting.map(({ verbs, resourceNames }) => [verbs, resourceNames])).toEqual([
+      [["bind"], ["metalbridge-agent"]],
+    ]);
+  },
+);
 
 function partsOf(cell: string): string[] {
   return cell.split(",").map((part) => part.trim());

@@ -18,7 +18,7 @@ type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFin
 /**
  * The finalizer and the Service come first: the one lets everything else be cleaned up, and a slice may carry the name of the
  * other only once it is known to be ours. They are written at the same time, because the first replica of a service waits for
- * both, and a Service alone is removed with its owner. Replicas are removed before others are created, so that there are never
+ * both, and a Service without a service of ours is removed as an orphan. Replicas are removed before others are created, so that there are never
  * more than planned.
  */
 export async function applyServiceSteps(

@@ -205,7 +205,7 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
     expect(await ask("/v1/responses", "POST", { origin })).toMatchObject(refused);
   });
 
-  it("closes connections that send nothing or next to it, and idle ones as memory grows, but none with a request", async () => {
+  it("closes connections that send nothing or next to it, and idle ones when memory is scarce, but none with a request", async () => {
     const limits = { firstBytesMs: 100, crowdedHeapBytes: 1 << 20 };
     await using crowded = await startEnvoyBed({
       limits,

@@ -37,7 +37,7 @@ const tokensPerSecond = wide({
 export const modelColumns: readonly PrinterColumn[] = [
   text("Phase", ".status.phase", "Phase of the Model: Pending, Downloading, Ready or Failed."),
   text("Size", ".status.size", "Total size of all files."),
-  text("Quant", ".status.gguf.quantization", "Quantization of the weights."),
+  text("Quant", ".status.gguf.quantization", "Quantization of GGUF weights, read from their header."),
   text(
     "Accelerator",
     ".spec.hardware.accelerator",

@@ -13,13 +13,13 @@ export const gatewayErrors = {
     command: "npm run setup",
   },
   GatewayKeyExists: {
-    what: "The gateway's namespace already has a Secret with the name of the new key.",
+    what: "The namespace of the keys already has a Secret with the name of the new key.",
     do: "choose another name, or change the existing key",
     command: "metalbridge key list",
   },
   GatewayKeyNotFound: {
-    what: "The gateway's namespace has no key with this name.",
-    do: "list the keys, and name the namespace of the gateway",
+    what: "The namespace of the keys has no key with this name.",
+    do: "list the keys, and name their namespace",
     command: "metalbridge key list -n <namespace>",
   },
   GatewayKeyInvalid: {
