@@ -112,7 +112,7 @@ function orderOf(model: HostModels["prefetch"][number]): PrefetchOrder {
   return {
     namespace: "",
     name: "",
-    model: { ...model, files: model.files ?? [], format, refreshPolicy: "IfNotPresent" },
+    model: { ...model, format },
   };
 }
 

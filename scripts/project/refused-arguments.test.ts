@@ -7,7 +7,7 @@ import { packageRoot } from "../../local/package-root.ts";
 test.each([
   [
     ["--only", "foo"],
-    "interop: --only foo: unknown\n  → choose one of llamacpp, vllm, open-webui, envoy-ai-gateway\n",
+    "interop: --only foo: unknown\n  → choose one of llamacpp, vllm, clients, open-webui, envoy-ai-gateway\n",
   ],
   [
     ["--fast"],

@@ -144,7 +144,12 @@ const prefetchOrderSchema = z.object({
   name: objectName("Name of the Model."),
   model: listedModelSchema
     .omit({ gguf: true })
-    .extend(fileNames)
+    // Absent if the source is a single file: an apply keeps no empty list, and items of lists have no defaults.
+    .extend({
+      ...fileNames,
+      files: fileNames.files.optional(),
+      refreshPolicy: listedModelSchema.shape.refreshPolicy.optional(),
+    })
     .describe("Resolved description of the weights. The agent does not read the Model."),
 });
 

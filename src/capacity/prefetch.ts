@@ -44,7 +44,7 @@ export function isPrefetchHost(model: Model, host: Host): boolean {
 export function prefetchOrders(host: Host, models: readonly Model[]): PrefetchOrder[] {
   const requested = models
     .filter((model) => isResolved(model) && isPrefetchHost(model, host))
-    .map(weightsOrderOf)
+    .map(prefetchOrderOf)
     .sort((a, b) => compareText(keyOf(a), keyOf(b)));
   const bytesOf = new Map<string, number>();
   /** Sorted by the total size of the orders of the namespace up to each order. */
@@ -73,7 +73,7 @@ export function modelsWithoutRoom(host: Host, models: readonly Model[]): Model[]
   const isWithoutRoom = (order: PrefetchOrder) =>
     !names.has(keyOf(order)) && usedBytes + sizeOf(order) > PREFETCH_BYTES_MAX;
   return models.filter(
-    (model) => isResolved(model) && isPrefetchHost(model, host) && isWithoutRoom(weightsOrderOf(model)),
+    (model) => isResolved(model) && isPrefetchHost(model, host) && isWithoutRoom(prefetchOrderOf(model)),
   );
 }
 
@@ -82,12 +82,19 @@ const ordersByModel = new WeakMap<Model, PrefetchOrder>();
 const sizes = new WeakMap<PrefetchOrder, number>();
 
 /** Namespace, name and weights of a Model, without its header, which agents read from the file. */
-export function weightsOrderOf(model: Model): PrefetchOrder {
+export function weightsOrderOf(model: Model) {
+  const { gguf: _, ...weights } = toReplicaModel(model, formatOf(model));
+  const { namespace = "default", name } = model.metadata;
+  return { namespace, name, model: weights };
+}
+
+/** As the Host stores it: without an empty list, which an apply does not keep. */
+function prefetchOrderOf(model: Model): PrefetchOrder {
   const known = ordersByModel.get(model);
   if (known !== undefined) return known;
-  const { gguf: _, ...withoutGguf } = toReplicaModel(model, formatOf(model));
-  const { namespace = "default", name } = model.metadata;
-  const order = { namespace, name, model: withoutGguf };
+  const { model: all, ...named } = weightsOrderOf(model);
+  const { files, ...weights } = all;
+  const order = { ...named, model: files.length === 0 ? weights : all };
   ordersByModel.set(model, order);
   return order;
 }
@@ -128,5 +135,5 @@ function couldRun(model: Model, host: Host): boolean {
 export function prefetchText(model: Model | undefined): string {
   if (model === undefined || !isPrefetched(model)) return "";
   const { weightsBytes } = model.status ?? {};
-  return JSON.stringify([weightsOrderOf(model), isResolved(model), model.spec.prefetchHosts, weightsBytes]);
+  return JSON.stringify([prefetchOrderOf(model), isResolved(model), model.spec.prefetchHosts, weightsBytes]);
 }

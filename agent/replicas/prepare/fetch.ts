@@ -3,6 +3,7 @@
 import { stat } from "node:fs/promises";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import { ggufSchema } from "../../../src/api/fields/gguf.ts";
+import type { PrefetchOrder } from "../../../src/api/host.ts";
 import {
   type ReplicaModel,
   type ReplicaTemplate,
@@ -187,11 +188,11 @@ function storeOf(
 }
 
 /** The request to the store; `namespace` is that of the Model. */
-export function requestFor(model: ReplicaModel, namespace: string): ModelRequest {
+export function requestFor(model: PrefetchOrder["model"], namespace: string): ModelRequest {
   return {
     secret: model.secretRef === undefined ? undefined : `${namespace}/${model.secretRef.name}`,
     source: model.source,
-    files: model.files,
+    files: model.files ?? [],
     quantization: model.quantization,
     revision: model.revision,
     mmproj: model.mmproj,
