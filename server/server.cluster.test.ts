@@ -62,6 +62,9 @@ async function tokenOf(account: string): Promise<string> {
 const ask = (token: string, route: string, init: RequestInit = {}) =>
   fetch(`${url}${route}`, { ...init, headers: { authorization: `Bearer ${token}`, ...init.headers } });
 
+/** One request per connection: the server closes a kept one after some seconds, perhaps in the moment of the next request. */
+const askHealth = (route: string) => fetch(`${health}${route}`, { headers: { connection: "close" } });
+
 async function publish(name: string, host: Host): Promise<void> {
   const spec = { ...host.spec, addresses: ["192.168.7.20"] };
   await apply({ apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name }, spec });
@@ -115,7 +118,7 @@ beforeAll(async () => {
   ]);
   url = `http://127.0.0.1:${ports.api}`;
   health = `http://127.0.0.1:${ports.health}`;
-  await vi.waitFor(async () => expect((await fetch(`${health}/readyz`)).status).toBe(200), WAIT);
+  await vi.waitFor(async () => expect((await askHealth("/readyz")).status).toBe(200), WAIT);
 });
 afterAll(() => stack.disposeAsync());
 
@@ -249,7 +252,7 @@ test.skipIf(why !== undefined)(
     const report = await runVerb(["report", "--markdown"], cluster());
     expect(report.stdout, report.stderr).toMatch(/^\| mac-1 \| Host \| [\d.]+ \| \d+ \| 40 \| {2}\|$/m);
 
-    const metrics = await (await fetch(`${health}/metrics`)).text();
+    const metrics = await (await askHealth("/metrics")).text();
     expect(metrics).toContain('metalbridge_density_node_gpu_count{node="gpu-1",kind="Node"} 4\n');
     expect(metrics).toContain("metalbridge_density_cluster_nodes_total 3\n");
   },
