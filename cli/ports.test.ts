@@ -16,6 +16,8 @@ current-context: x
 
 test.each([
   ["controller", (port: number) => ["--health-port", `${port}`]],
+  ["gateway", (port: number, dir: string) => ["--health-port", `${port}`, "--dir", dir]],
+  ["server", (port: number) => ["--health-port", `${port}`, "--port", "0"]],
   ["agent", (port: number, dir: string) => ["--metrics-port", `${port}`, "--state-dir", join(dir, "state")]],
 ] as const)(
   "metalbridge %s exits with PortTaken and a remedy when its port is in use",

@@ -81,6 +81,8 @@ export async function runGateway({
     const common = { config, connection, identity, folder, ...lifetime };
     const ports = { ...common, jwtSecret, shared, checkpoint };
     const gateway = createGateway(ports);
+    // It rejects at the end, and is not awaited if a port is taken.
+    gateway.synced.catch(() => {});
     const health = await listenForHealth(gateway, ports, apiRequests);
     await Promise.race([gateway.synced, aborted(signal)]);
     if (signal.aborted) return;
