@@ -1,4 +1,7 @@
-/** The very container of a llamacpp service and its preStop, with the real llama-server in the place of the image. */
+/**
+ * The very container of a llamacpp service and its preStop, with the real llama-server in the place of the image.
+ * CPU: real engines generate answers while they are drained.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
