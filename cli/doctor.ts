@@ -165,7 +165,7 @@ async function readAndCheck(
     ...gathered,
     results: runChecks(allChecks, options.config.platform, gathered.taken, {
       host: options.config.hostName,
-      ...(options.configFile === undefined ? {} : { file: options.configFile }),
+      file: options.configFile,
     }),
   };
 }

@@ -77,7 +77,9 @@ export const serverConfigSchema = z
       .string()
       .min(1)
       .default(NAMESPACE_SYSTEM)
-      .describe("Namespace with the pods and the keys of the gateway."),
+      .describe(
+        "Namespace with the pods of the gateway, and with its keys unless gatewayKeysNamespace names another one.",
+      ),
     gatewayKeysNamespace: z
       .string()
       .min(1)

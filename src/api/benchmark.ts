@@ -131,7 +131,7 @@ export const benchmarkOrderSchema = z.object({
   name: objectName("Name of the Model."),
   model: replicaModelSchema
     .omit({ gguf: true })
-    .extend({ ...fileNames, files: fileNames.files.default([]) })
+    .extend({ ...fileNames, files: fileNames.files.unwrap().default([]) })
     .describe("Resolved description of the weights. The agent does not read the Model."),
   runtime: runtimeSchema.describe("Runtime to measure with."),
   build: shortText(128, "Build of the runtime that the host reported when it was chosen.").optional(),

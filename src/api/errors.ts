@@ -69,7 +69,10 @@ export function defaultRemedy(code: ErrorCode): Remedy {
 }
 
 /** The remedy in the catalog with what is known in place of `<service>`, `<host>`, `<port>` and the like. */
-export function remedyOf(code: ErrorCode, known: Readonly<Record<string, string | number>>): Remedy {
+export function remedyOf(
+  code: ErrorCode,
+  known: Readonly<Record<string, string | number | undefined>>,
+): Remedy {
   const { summary, command } = defaultRemedy(code);
   const filled = command?.replaceAll(/<([a-z]+)>/g, (placeholder, name) => `${known[name] ?? placeholder}`);
   return { summary, command: filled };

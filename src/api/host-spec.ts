@@ -46,12 +46,19 @@ const memoryRules = [
   },
 ];
 
-/** No CEL rules here, because in nested lists they exceed the API server's CEL cost budget; the Model has validated the names. */
+/**
+ * Optional, because an apply keeps no empty list, and items of lists have no defaults. No CEL rules here, because in nested lists they
+ * exceed the API server's CEL cost budget; the Model has validated the names.
+ */
 export const fileNames = {
-  files: z.array(z.string().max(512).describe("Path of a file, relative to the source.")).max(256).meta({
-    description: "Files to fetch. Empty if the source is a single file.",
-    "x-kubernetes-list-type": "atomic",
-  }),
+  files: z
+    .array(z.string().max(512).describe("Path of a file, relative to the source."))
+    .max(256)
+    .meta({
+      description: "Files to fetch. Empty if the source is a single file.",
+      "x-kubernetes-list-type": "atomic",
+    })
+    .optional(),
   mmproj: z.string().max(512).describe("Projector file for image or audio input.").optional(),
 };
 
@@ -70,7 +77,6 @@ export const hostModelsSchema = z.object({
     .array(
       replicaModelSchema.pick({ source: true, sha256: true, quantization: true }).extend({
         ...fileNames,
-        files: fileNames.files.optional(),
         format: formatSchema.describe("Format of the weights.").optional(),
       }),
     )

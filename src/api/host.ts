@@ -7,7 +7,7 @@ import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 import { MODEL_KEEPERS } from "./fields/runtimes.ts";
 import { bytes, objectName, reachableAddress, shortText, timestamp, totalLength } from "./fields/shared.ts";
 import { fileNames, type hostModelsSchema, hostSpecSchema } from "./host-spec.ts";
-import { listedModelSchema } from "./inference-replica.ts";
+import { replicaModelSchema } from "./inference-replica.ts";
 import { objectFields } from "./metadata.ts";
 
 const text = (description: string) => shortText(128, description).optional();
@@ -142,14 +142,9 @@ export const PREFETCH_LENGTH_MAX = 8_192;
 const prefetchOrderSchema = z.object({
   namespace: z.string().max(63).describe("Namespace of the Model."),
   name: objectName("Name of the Model."),
-  model: listedModelSchema
+  model: replicaModelSchema
     .omit({ gguf: true })
-    // Absent if the source is a single file: an apply keeps no empty list, and items of lists have no defaults.
-    .extend({
-      ...fileNames,
-      files: fileNames.files.optional(),
-      refreshPolicy: listedModelSchema.shape.refreshPolicy.optional(),
-    })
+    .extend({ ...fileNames, refreshPolicy: replicaModelSchema.shape.refreshPolicy.unwrap().optional() })
     .describe("Resolved description of the weights. The agent does not read the Model."),
 });
 

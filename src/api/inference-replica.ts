@@ -69,8 +69,8 @@ export const replicaModelSchema = z.object({
     .default("IfNotPresent"),
 });
 
-/** The same in a list, whose items have no defaults (see the structural test). The controller writes every field. */
-export const listedModelSchema = replicaModelSchema.extend({
+/** The same in a list, whose items have no defaults. The controller creates replicas with every field. */
+const listedModelSchema = replicaModelSchema.extend({
   files: replicaModelSchema.shape.files.unwrap(),
   refreshPolicy: replicaModelSchema.shape.refreshPolicy.unwrap(),
 });

@@ -188,7 +188,7 @@ function storeOf(
 }
 
 /** The request to the store; `namespace` is that of the Model. */
-export function requestFor(model: PrefetchOrder["model"], namespace: string): ModelRequest {
+export function requestFor(model: ReplicaModel | PrefetchOrder["model"], namespace: string): ModelRequest {
   return {
     secret: model.secretRef === undefined ? undefined : `${namespace}/${model.secretRef.name}`,
     source: model.source,

@@ -16,10 +16,10 @@ import {
 type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFinalizer" }>;
 
 /**
- * The finalizer and the Service come first: the one lets everything else be cleaned up, and a slice may carry the name of the
- * other only once it is known to be ours. They are written at the same time, because the first replica of a service waits for
- * both, and a Service without a service of ours is removed as an orphan. Replicas are removed before others are created, so that there are never
- * more than planned.
+ * The finalizer comes first, so that everything created is cleaned up, and at the same time the Service, because a slice may carry
+ * its name only once the Service is known to be ours: the first replica waits for both. A Service that is created while the
+ * finalizer is refused is removed as an orphan. Replicas are removed before others are created, so that there are never more than
+ * planned.
  */
 export async function applyServiceSteps(
   ports: StepPorts,

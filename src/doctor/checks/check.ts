@@ -95,7 +95,7 @@ export function runChecks(
 }
 
 /** Replaces `<host>` in the commands of fixes. */
-export interface Known extends Readonly<Record<string, string>> {}
+export interface Known extends Readonly<Record<string, string | undefined>> {}
 
 function resultsOf(
   check: Check,
