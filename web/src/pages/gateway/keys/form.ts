@@ -28,7 +28,7 @@ export interface KeyForm {
   readonly validDays: string;
 }
 
-type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
+export type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
 
 const DAY_SECONDS = 86_400;
 

@@ -8,11 +8,10 @@ import type { ButtonProps } from "../../../parts/button.tsx";
 import { Confirm } from "../../../parts/dialog.tsx";
 import { Failure } from "../../../parts/notice.tsx";
 import { gatewayTexts } from "../../../texts/gateway.ts";
+import type { ValidKey } from "./form.ts";
 import { KeyDialog } from "./key-dialog.tsx";
 
 const texts = gatewayTexts.keys;
-
-export type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
 
 export type OpenDialog =
   | { readonly at: "create" }

@@ -1,7 +1,6 @@
 /** Creates a key, or changes one. A new key is shown once. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
-import type { KeyEntry } from "../../../../../src/gateway/key.ts";
 import { firstKeyWords } from "../../../../../src/gateway/key-words.ts";
 import { changeGatewayKey, createGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
 import { Button } from "../../../parts/button.tsx";
@@ -20,6 +19,7 @@ import {
   LIMIT_NAMES,
   refusalOf,
   SCOPE_KINDS,
+  type ValidKey,
   wrongFields,
 } from "./form.ts";
 
@@ -40,7 +40,7 @@ export function KeyDialog({
   onClose,
 }: {
   /** Undefined creates one. */
-  readonly entry: Exclude<KeyEntry, { state: "invalid" }> | undefined;
+  readonly entry: ValidKey | undefined;
   /** The namespace, if it has no key yet: until now the gateway has accepted every request. */
   readonly firstIn?: string | undefined;
   readonly onClose: () => void;

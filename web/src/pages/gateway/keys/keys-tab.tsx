@@ -13,8 +13,8 @@ import { type PlainColumn, PlainTable } from "../../../parts/plain-table.tsx";
 import { State } from "../../../parts/state.tsx";
 import { Ago, formatMoment } from "../../../parts/time.tsx";
 import { gatewayTexts } from "../../../texts/gateway.ts";
-import { LIMIT_NAMES } from "./form.ts";
-import { KeyActionDialog, type OpenDialog, type ValidKey } from "./key-actions.tsx";
+import { LIMIT_NAMES, type ValidKey } from "./form.ts";
+import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
 import "./keys.css";
 
 const texts = gatewayTexts.keys;
