@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { findStructure } from "./structure/find.ts";
+import { findHeavyRooms, findStructure, weighRooms } from "./structure/find.ts";
+import { purePatterns } from "./structure/layers.ts";
 
 const use = (from: string) => `import { x } from "${from}";\n\nexport const y = x;\n`;
 
@@ -98,4 +99,26 @@ test("folders must not form a circle of imports that run; types may point back",
   const up = (text: string) => ({ file: "agent/deep/c.ts", text });
   expect(findStructure([down, up(use("../d.ts"))])).toEqual(["circle of folders: agent, agent/deep"]);
   expect(findStructure([down, up('import type { D } from "../d.ts";\n')])).toEqual([]);
+});
+
+test("a room above its budget is named, with what is too much; tests and fixtures weigh nothing", () => {
+  const text = "one\ntwo\nthree\n";
+  const files = ["agent/a.ts", "agent/deep/b.css", "agent/a.test.ts", "agent/testing/c.ts", "cli/a.ts"];
+  const rooms = weighRooms(
+    files.map((file) => ({ file, text })),
+    { agent: 5, cli: 3 },
+  );
+  expect(rooms).toEqual([
+    { name: "agent", files: 2, lines: 6, budget: 5 },
+    { name: "cli", files: 1, lines: 3, budget: 3 },
+  ]);
+  expect(findHeavyRooms(rooms)).toEqual([
+    expect.stringContaining("agent/ has 6 lines, 1 more than its budget"),
+  ]);
+});
+
+test("the linter forbids the globals of effects in pure folders, except in their files with effects", () => {
+  expect(purePatterns()).toEqual(
+    expect.arrayContaining(["fitness/**", "agent/replicas/serve/failure.ts", "!src/util/command.ts"]),
+  );
 });

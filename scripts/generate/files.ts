@@ -10,6 +10,7 @@ import { sharedRoles } from "../../src/api/access/roles.ts";
 import { dangerousPodsPolicy, userPolicies } from "../../src/api/access/user-policies.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
 import { MANIFEST_YAML } from "../../src/kube/manifest-yaml.ts";
+import { purePatterns } from "../structure/layers.ts";
 import { benchmarkLines } from "./benchmarks.ts";
 import { renderInstall, valueLines } from "./chart.ts";
 import { commandLineParts } from "./command-line.ts";
@@ -83,6 +84,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/observability.md", renewParts("docs/observability.md", metricParts()));
   files.set("docs/reference/density-openapi.json", `${JSON.stringify(openApiDocument(), undefined, 2)}\n`);
   files.set("charts/metalbridge/rules.yaml", renderRules());
+  files.set("biome.json", renderLintRules());
   renewVersions(files);
   // Rendered from the chart as it is on disk; without Helm it is not compared.
   const install = renderInstall();
@@ -100,4 +102,14 @@ function renderRules(): string {
     readFileSync(new URL("../../charts/metalbridge/alerts.yaml", import.meta.url), "utf8"),
   );
   return RULES_HEADER + stringify(spec, { lineWidth: 0 });
+}
+
+/** The lint rules, with the globals of effects forbidden in exactly the folders that `npm run structure` holds pure. */
+function renderLintRules(): string {
+  const rules = readFileSync(new URL("../../biome.json", import.meta.url), "utf8");
+  const patterns = purePatterns().map((pattern) => `        ${JSON.stringify(pattern)}`);
+  const list =
+    /("includes": \[\n)(?:[^\]]*)(\n {6}\],(?:\s+"\w+": \{)+\s+"level": "error",\s+"options": \{\s+"deniedGlobals")/;
+  if (!list.test(rules)) throw new Error("biome.json has no override with deniedGlobals");
+  return rules.replace(list, (_, start, end) => `${start}${patterns.join(",\n")}${end}`);
 }

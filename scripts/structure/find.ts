@@ -2,7 +2,7 @@
 import path from "node:path";
 import { circlesIn } from "./circles.ts";
 import { type Import, importsOf } from "./imports.ts";
-import { LAYERS, type Layer } from "./layers.ts";
+import { BUDGETS, LAYERS, type Layer } from "./layers.ts";
 
 export interface SourceText {
   /** Relative to the repository's root, with slashes. */
@@ -11,7 +11,7 @@ export interface SourceText {
 }
 
 /** Tests, test doubles and fixtures may import anything, and nothing else may import them. */
-const isForTests = (file: string) => /\.test\.ts$|(^|\/)(testing|fixtures)\/|^test\//.test(file);
+const isForTests = (file: string) => /\.test\.tsx?$|(^|\/)(testing|fixtures)\/|^test\//.test(file);
 const PURE_BUILTINS = new Set(["node:crypto", "node:net", "node:path/posix"]);
 const PACKAGES_WITH_EFFECTS = /^(node:|pino$|@kubernetes\/|systeminformation$|undici$)/;
 
@@ -20,6 +20,32 @@ export function findStructure(sources: readonly SourceText[]): string[] {
   const product = sources.filter(({ file }) => !isForTests(file));
   const imports = product.flatMap(({ file, text }) => importsOf(file, text));
   return [...imports.flatMap(forbidden), ...circles(imports)].toSorted();
+}
+
+export interface Room {
+  readonly name: string;
+  readonly files: number;
+  readonly lines: number;
+  readonly budget: number;
+}
+
+/** The weight of each room, product code only. */
+export function weighRooms(sources: readonly SourceText[], budgets = BUDGETS): Room[] {
+  return Object.entries(budgets).map(([name, budget]) => {
+    const own = sources.filter(({ file }) => file.startsWith(`${name}/`) && !isForTests(file));
+    const lines = own.reduce((sum, { text }) => sum + text.split("\n").length - 1, 0);
+    return { name, files: own.length, lines, budget };
+  });
+}
+
+/** One sentence for each room above its budget. */
+export function findHeavyRooms(rooms: readonly Room[]): string[] {
+  return rooms
+    .filter(({ lines, budget }) => lines > budget)
+    .map(
+      ({ name, lines, budget }) =>
+        `${name}/ has ${lines} lines, ${lines - budget} more than its budget: make it lighter, or take them from the budget of another room (scripts/structure/layers.ts)`,
+    );
 }
 
 function layerOf(file: string): Layer | undefined {

@@ -1,4 +1,7 @@
-/** Which folder may import which. The longest folder that a path starts with decides; a folder may always import itself. */
+/**
+ * Which folder may import which. The longest folder that a path starts with decides; a folder may always import itself.
+ * `biome.json` forbids the globals with effects in the pure ones: `npm run generate` writes its list from this one.
+ */
 
 export interface Layer {
   readonly folder: string;
@@ -14,7 +17,7 @@ const PURE_CORE = ["src/api/", "src/models/", "src/engines/", "src/capacity/", "
 /** The controller and the agent run without it: their `main.ts` alone load it, and pass it on by a port. */
 const FITNESS = "fitness/";
 
-/** What the planner of a replica is made of: each phase has its plan beside its act. `biome.json` lists the same. */
+/** What the planner of a replica is made of: each phase has its plan beside its act. */
 const PURE_IN_REPLICAS = [
   ...["plan.ts", "observed.ts", "step.ts", "timings.ts", "evidence/"],
   ...["prepare/plan.ts", "prepare/need.ts", "prepare/corrections.ts", "end/plan.ts"],
@@ -125,3 +128,37 @@ export const LAYERS: readonly Layer[] = [
     ],
   },
 ];
+
+/** The pure folders and files as patterns of `biome.json`; those inside a pure folder that have effects are excluded. */
+export function purePatterns(): string[] {
+  const pattern = ({ folder }: Layer) => (folder.endsWith("/") ? `${folder}**` : folder);
+  const pure = LAYERS.filter(({ isPure }) => isPure === true);
+  const inPure = LAYERS.filter(
+    ({ folder, isPure }) => isPure !== true && pure.some((outer) => folder.startsWith(outer.folder)),
+  );
+  return [
+    ...pure.map(pattern),
+    // Plans of the controller import their neighbors, and are held to this part only.
+    "**/plan/**",
+    ...inPure.map((layer) => `!${pattern(layer)}`),
+    ...["!**/*.test.ts", "!**/testing/**", "!**/fixtures/**"],
+  ];
+}
+
+/**
+ * The most lines of product code that each room may have (ts, tsx, css and mjs, without tests and fixtures). A feature that
+ * needs more names the room that gives the lines; who makes a room lighter lowers its number.
+ */
+export const BUDGETS: Readonly<Record<string, number>> = {
+  agent: 33_600,
+  cli: 20_700,
+  controller: 25_900,
+  fitness: 6_000,
+  gateway: 7_900,
+  launchd: 3_300,
+  local: 3_700,
+  scripts: 15_000,
+  server: 9_600,
+  src: 36_400,
+  web: 21_800,
+};
