@@ -4,13 +4,14 @@ import { type Command, Option } from "commander";
 import { PRIORITIES } from "../src/capacity/placement/priority.ts";
 import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { type ClusterFlags, countParser, type OutputFormat, outputFlag, parseName } from "./cluster/flags.ts";
+import { type ClusterFlags, type OutputFormat, outputFlag, parseName } from "./cluster/flags.ts";
 import { answerFit } from "./fit/answer.ts";
 import { type FitFlags, parseLabels, parseScoreWeights } from "./fit/flags.ts";
 import { addModelsFlags, fitModels, type ModelsFlags } from "./fit/models.ts";
 import { renderFit } from "./fit/render.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { printResult } from "./program/output.ts";
+import { addSizingOptions } from "./sizing.ts";
 
 interface Flags
   extends Omit<FitFlags, "quantization">,
@@ -23,7 +24,7 @@ interface Flags
 
 /** Options and action of the verb. */
 export function configureFit(command: Command): void {
-  addModelsFlags(command)
+  addSizingOptions(addModelsFlags(command))
     .argument(
       "[model]",
       "Model of the cluster, model of the catalog, or GGUF file: a path, https://… or hf://org/repo[/file] (default: list the catalog models that fit a machine)",
@@ -37,15 +38,11 @@ export function configureFit(command: Command): void {
       parseName,
     )
     .option("-f, --filename <file>", "manifest with an InferenceService, and optionally its Model")
-    .option("-c, --context <tokens>", "context size of the engine, shared by all slots", countParser(1))
-    .option("-s, --slots <count>", "number of concurrent requests", countParser(1))
-    .addOption(cacheType("--cache-type", "element type of keys and values in the KV cache"))
-    .addOption(cacheType("--cache-type-k", "element type of the keys"))
-    .addOption(cacheType("--cache-type-v", "element type of the values"))
-    .option("--prompt-cache <MiB>", "memory for cached prompts of earlier requests", countParser(0))
-    .option("--batch <tokens>", "logical batch size, in prompt tokens", countParser(1))
-    .option("--ubatch <tokens>", "physical batch size, in prompt tokens", countParser(1))
-    .addOption(new Option("--flash-attention <on|off>", "flash attention").choices(["on", "off"]))
+    .addOption(
+      new Option("--cache-type <type>", "element type of keys and values in the KV cache").choices([
+        ...CACHE_TYPES,
+      ]),
+    )
     .addOption(
       new Option("--priority <name>", "priority of the service, which decides what it may preempt").choices(
         Object.keys(PRIORITIES),
@@ -74,8 +71,4 @@ async function fit(model: string | undefined, flags: Flags): Promise<void> {
 
 function clusterOf({ kubeconfig, kubeContext, namespace }: Flags): ClusterFlags {
   return { kubeconfig, context: kubeContext, namespace };
-}
-
-function cacheType(flag: string, what: string): Option {
-  return new Option(`${flag} <type>`, what).choices([...CACHE_TYPES]);
 }

@@ -1,9 +1,10 @@
 /** The weights of an ordered benchmark, and the memory that its program needs. */
 import type { BenchmarkOrder } from "../../src/api/benchmark.ts";
-import type { EngineSettings } from "../../src/api/engine-settings.ts";
+import { type EngineSettings, engineSettingsSchema } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
+import { parseJson } from "../../src/util/parse-json.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { ReplicaRunner } from "../replicas/ports.ts";
 import { requestFor } from "../replicas/prepare/fetch.ts";
@@ -73,20 +74,19 @@ export function reserveMemory(
   );
 }
 
+/** The settings of the order, which are text, with the context of the longest test. */
 function claimSettings({ plan, settings }: BenchmarkOrder): EngineSettings {
-  const number = (text: string | undefined): number | undefined => {
-    const value = Number(text);
-    return text !== undefined && Number.isInteger(value) ? value : undefined;
-  };
-  return {
+  const { cacheTypeK, cacheTypeV, ...others } = settings;
+  const values = Object.entries(others).flatMap(([name, text]) => {
+    const parsed = engineSettingsSchema.partial().safeParse({ [name]: parseJson(text) });
+    return parsed.success ? [parsed.data] : [];
+  });
+  return Object.assign({}, ...values, {
     mode: "chat",
     contextSize: CONTEXT_TOKENS + plan.tokens,
     parallelSlots: 1,
     promptCacheMiB: 0,
-    cacheTypeCustomK: settings.cacheTypeK,
-    cacheTypeCustomV: settings.cacheTypeV,
-    flashAttention: settings.flashAttention === undefined ? undefined : settings.flashAttention === "true",
-    batchSize: number(settings.batchSize),
-    uBatchSize: number(settings.uBatchSize),
-  };
+    cacheTypeCustomK: cacheTypeK,
+    cacheTypeCustomV: cacheTypeV,
+  });
 }

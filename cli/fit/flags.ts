@@ -3,18 +3,14 @@ import { InvalidArgumentError } from "commander";
 import type { ScoreWeights } from "../../src/capacity/score.ts";
 import { scoreWeightsSchema } from "../../src/capacity/score-weights.ts";
 import { defined } from "../../src/util/defined.ts";
+import { sizingOf } from "../sizing.ts";
 
 export interface FitFlags {
   readonly filename?: string;
   readonly context?: number;
-  readonly slots?: number;
   readonly cacheType?: string;
   readonly cacheTypeK?: string;
   readonly cacheTypeV?: string;
-  readonly promptCache?: number;
-  readonly batch?: number;
-  readonly ubatch?: number;
-  readonly flashAttention?: "on" | "off";
   readonly priority?: string;
   readonly selector?: Readonly<Record<string, string>>;
   /** Selects one of several quantizations of a source. */
@@ -27,20 +23,16 @@ export interface FitFlags {
 
 /** Only the given fields. The schema adds the defaults. */
 export function specOf(flags: FitFlags): Record<string, unknown> {
-  const { context, slots, promptCache, batch, ubatch, flashAttention, priority, selector } = flags;
-  const given = {
-    contextSize: context,
-    parallelSlots: slots,
-    cacheTypeCustomK: flags.cacheTypeK ?? flags.cacheType,
-    cacheTypeCustomV: flags.cacheTypeV ?? flags.cacheType,
-    promptCacheMiB: promptCache,
-    batchSize: batch,
-    uBatchSize: ubatch,
-    flashAttention: flashAttention === undefined ? undefined : flashAttention === "on",
+  const { cacheType, priority, selector } = flags;
+  return defined({
+    ...sizingOf({
+      ...flags,
+      cacheTypeK: flags.cacheTypeK ?? cacheType,
+      cacheTypeV: flags.cacheTypeV ?? cacheType,
+    }),
     priority,
     placement: selector === undefined ? undefined : { hostSelector: { matchLabels: selector } },
-  };
-  return defined(given);
+  });
 }
 
 /** "tps=0.7,utilization=0.2,cost=0.1" */

@@ -1,5 +1,6 @@
 /** The Job that measures a Model on one node, with the engine as a sidecar; and the state of the Job. Pure. */
 import type { BenchmarkPlan, Measurement } from "../../src/api/benchmark.ts";
+import { SPEED_SETTINGS } from "../../src/api/engine-settings.ts";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import { ENGINE_CONTAINER, LABEL_BENCHMARK, LABEL_MODEL, LABEL_MOUNTS } from "../../src/api/group.ts";
@@ -41,19 +42,8 @@ const SPARE_TOKENS = 512;
 /** The least that a service may have. */
 const CONTEXT_MIN = 128;
 
-/** Fields of a service that change the speed of a request or decide on which nodes its pods start. */
+/** Fields of a service that decide on which nodes its pods start, and with which program. */
 const KEPT_FIELDS = [
-  "cacheTypeK",
-  "cacheTypeV",
-  "cacheTypeCustomK",
-  "cacheTypeCustomV",
-  "flashAttention",
-  "gpuLayers",
-  "noKvOffload",
-  "moeCPUOffload",
-  "moeCPULayers",
-  "batchSize",
-  "uBatchSize",
   "image",
   "tolerations",
   "runtimeClassName",
@@ -61,6 +51,9 @@ const KEPT_FIELDS = [
   "podSecurityContext",
   "securityContext",
 ] as const satisfies readonly (keyof InferenceService["spec"])[];
+
+/** Settings that change the speed of a request, or its memory and with it the node. */
+const KEPT_SETTINGS = [...SPEED_SETTINGS, "cacheTypeCustomK", "cacheTypeCustomV"] as const;
 
 export interface JobOrder {
   /** Key of the result. */
@@ -173,7 +166,7 @@ function templateOf(
 
 /** A service with the settings of the order. Every other field has its default, and its pods preempt no other pod. */
 function measuredService({ model, service, runtime, plan }: JobOrder): InferenceService {
-  const kept = KEPT_FIELDS.map((field) => [field, service?.spec[field]] as const);
+  const kept = [...KEPT_FIELDS, ...KEPT_SETTINGS].map((field) => [field, service?.spec[field]] as const);
   const trained = model.status?.gguf?.contextLength ?? 0;
   const context = DEPTH + plan.tokens + SPARE_TOKENS;
   return inferenceServiceSchema.parse({

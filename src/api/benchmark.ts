@@ -1,5 +1,6 @@
 /** Benchmarks: how a model is measured on a class of machines, and the result. */
 import { z } from "zod";
+import { SPEED_SETTINGS, type SpeedSetting } from "./engine-settings.ts";
 import { runtimeSchema } from "./fields/runtime-fields.ts";
 import { bytes, int32, nonEmpty, objectName, shortText, timestamp } from "./fields/shared.ts";
 import { fileNames } from "./host-spec.ts";
@@ -47,20 +48,12 @@ export const benchmarkPlanSchema = z.object({
     .optional(),
 });
 
-const setting = (name: string) => shortText(63, `Value of ${name}.`).optional();
-
 /** The engine settings that change the speed of a single request, as text. A default is absent. */
 export const benchmarkSettingsSchema = z
   .object({
-    cacheTypeK: setting("cacheTypeK"),
-    cacheTypeV: setting("cacheTypeV"),
-    flashAttention: setting("flashAttention"),
-    gpuLayers: setting("gpuLayers"),
-    noKvOffload: setting("noKvOffload"),
-    moeCPUOffload: setting("moeCPUOffload"),
-    moeCPULayers: setting("moeCPULayers"),
-    batchSize: setting("batchSize"),
-    uBatchSize: setting("uBatchSize"),
+    ...(Object.fromEntries(
+      SPEED_SETTINGS.map((name) => [name, shortText(63, `Value of ${name}.`).optional()]),
+    ) as Record<SpeedSetting, z.ZodOptional<z.ZodString>>),
     gpus: shortText(63, "Number of GPUs per pod.").optional(),
     gpuResource: shortText(253, "Resource of the GPUs of a pod, or their MIG profile.").optional(),
     accelerator: shortText(63, "vulkan, for pods with that accelerator.").optional(),

@@ -215,6 +215,71 @@ export const engineFields = {
     .optional(),
 } as const;
 
+interface SettingEffects {
+  /** Part of the memory claim. */
+  readonly memory?: true;
+  /** Changes the speed of a single request, so it is part of what a benchmark measures; with the default of the engines as text. */
+  readonly speed?: { readonly default?: string };
+  /** A field whose value, if present, counts instead. */
+  readonly unless?: keyof typeof engineFields;
+}
+
+/**
+ * What a setting changes, if it is memory or speed: the claim, benchmarks and their keys follow from this table. The order is that of
+ * the settings of a benchmark.
+ */
+const SETTING_EFFECTS = {
+  contextSize: { memory: true },
+  parallelSlots: { memory: true },
+  kvUnified: { memory: true },
+  promptCacheMiB: { memory: true },
+  metadataOverrides: { memory: true },
+  cacheTypeCustomK: { memory: true },
+  cacheTypeCustomV: { memory: true },
+  cacheTypeK: { memory: true, speed: { default: "f16" }, unless: "cacheTypeCustomK" },
+  cacheTypeV: { memory: true, speed: { default: "f16" }, unless: "cacheTypeCustomV" },
+  flashAttention: { memory: true, speed: {} },
+  gpuLayers: { speed: { default: "-1" } },
+  noKvOffload: { speed: { default: "false" } },
+  moeCPUOffload: { speed: { default: "false" } },
+  moeCPULayers: { speed: { default: "0" } },
+  batchSize: { memory: true, speed: { default: "2048" } },
+  uBatchSize: { memory: true, speed: { default: "512" } },
+} as const satisfies Partial<Record<keyof typeof engineFields, SettingEffects>>;
+
+type Effects = typeof SETTING_EFFECTS;
+type WithEffect<Effect extends "memory" | "speed"> = {
+  [Name in keyof Effects]: Effects[Name] extends Readonly<Record<Effect, unknown>> ? Name : never;
+}[keyof Effects];
+/** Settings that are part of the memory claim. */
+export type MemorySetting = WithEffect<"memory">;
+/** Settings that change the speed of a single request. */
+export type SpeedSetting = WithEffect<"speed">;
+
+export const SPEED_SETTINGS = (Object.keys(SETTING_EFFECTS) as (keyof Effects)[]).filter(
+  (name): name is SpeedSetting => "speed" in SETTING_EFFECTS[name],
+);
+
+/** Text of the value with which engines are as fast as without the setting. */
+export function defaultSpeedOf(name: SpeedSetting): string | undefined {
+  const { speed }: SettingEffects = SETTING_EFFECTS[name];
+  return speed?.default;
+}
+
+/** The speed settings of a service, with the value that counts of each. */
+export function speedSettingsOf(
+  settings: Partial<EngineSettings>,
+): Partial<Record<SpeedSetting, SettingValue>> {
+  return Object.fromEntries(
+    SPEED_SETTINGS.map((name) => {
+      const { unless }: SettingEffects = SETTING_EFFECTS[name];
+      return [name, (unless && settings[unless]) ?? settings[name]];
+    }),
+  );
+}
+
+type SettingValue = string | number | boolean | undefined;
+
 export const engineSettingsSchema = z.object({
   mode: modeSchema.describe("API that the engine serves: chat, embedding or rerank."),
   ...engineFields,

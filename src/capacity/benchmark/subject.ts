@@ -7,6 +7,7 @@ import {
   type BenchmarkPlan,
   type BenchmarkSettings,
 } from "../../api/benchmark.ts";
+import { defaultSpeedOf, SPEED_SETTINGS, speedSettingsOf } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Runtime } from "../../api/fields/runtimes.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../api/inference-service/index.ts";
@@ -29,16 +30,9 @@ export interface SubjectEngine {
   readonly image?: string | undefined;
 }
 
-/** Values of engines that leave the speed unchanged, so that a service that states a default shares its result. */
-const DEFAULTS: BenchmarkSettings = {
-  cacheTypeK: "f16",
-  cacheTypeV: "f16",
-  gpuLayers: "-1",
-  noKvOffload: "false",
-  moeCPUOffload: "false",
-  moeCPULayers: "0",
-  batchSize: "2048",
-  uBatchSize: "512",
+/** Values that leave the speed unchanged, so that a service that states a default shares its result. */
+const DEFAULTS: Readonly<Record<string, string | undefined>> = {
+  ...Object.fromEntries(SPEED_SETTINGS.map((name) => [name, defaultSpeedOf(name)])),
   gpus: "1",
   gpuResource: "nvidia.com/gpu",
 };
@@ -62,17 +56,8 @@ export function subjectOf(
   const honored: readonly string[] = (isPod ? pod : host)?.settings ?? [];
   // The benchmark programs do not know them, and they change which device computes. Other extra arguments change the speed less.
   if (honored.includes("tensorOverrides") && (spec.tensorOverrides ?? []).length > 0) return undefined;
-  const values = {
-    cacheTypeK: spec.cacheTypeCustomK ?? spec.cacheTypeK,
-    cacheTypeV: spec.cacheTypeCustomV ?? spec.cacheTypeV,
-    flashAttention: spec.flashAttention,
-    gpuLayers: spec.gpuLayers ?? model.spec.hardware?.gpu?.layers,
-    noKvOffload: spec.noKvOffload,
-    moeCPUOffload: spec.moeCPUOffload,
-    moeCPULayers: spec.moeCPULayers,
-    batchSize: spec.batchSize,
-    uBatchSize: spec.uBatchSize,
-  } as const;
+  const gpuLayers = spec.gpuLayers ?? model.spec.hardware?.gpu?.layers;
+  const values = speedSettingsOf({ ...spec, gpuLayers });
   const settings = Object.entries(values).filter(([name]) => honored.includes(name));
   const ofPod = isPod ? Object.entries(podValues(model, withImage(spec, runtime, image), gpusPerPod)) : [];
   return { content, runtime, settings: textsOf([...settings, ...ofPod]) };
@@ -155,7 +140,7 @@ const LENGTHS: Readonly<Record<string, number>> = { image: 512, gpuResource: 253
 function textsOf(values: readonly (readonly [string, string | number | boolean | undefined])[]) {
   const texts = values.flatMap(([name, value]) => {
     const text = String(value).slice(0, LENGTHS[name] ?? 63);
-    return value === undefined || text === DEFAULTS[name as keyof BenchmarkSettings] ? [] : [[name, text]];
+    return value === undefined || text === DEFAULTS[name] ? [] : [[name, text]];
   });
   return Object.fromEntries(texts) as BenchmarkSettings;
 }

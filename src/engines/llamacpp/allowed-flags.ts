@@ -2,6 +2,7 @@
  * Flags of llama-server that `extraArgs` may contain: none that reads or writes files, opens ports or downloads. Flags that
  * change the memory are listed in `uncountedArgs` of the claim.
  */
+import { LLAMACPP_ROWS } from "./settings.ts";
 
 /** Canonical long names; other spellings of a flag are found in the help of the build. */
 export const ALLOWED_FLAGS: ReadonlySet<string> = new Set(
@@ -45,32 +46,10 @@ const FLAGS_BY_FIELD: Readonly<Record<string, string>> = {
   loraAdapters: "--lora --lora-scaled",
   "": "--alias --host --port --metrics --offline --ui --no-ui --no-webui --fit",
   auth: "--api-key --api-key-file",
-  contextSize: "--ctx-size",
-  parallelSlots: "--parallel",
-  kvUnified: "--kv-unified",
-  promptCacheMiB: "--cache-ram",
-  batchSize: "--batch-size",
-  uBatchSize: "--ubatch-size",
-  ropeScaling: "--rope-scaling --rope-scale --yarn-orig-ctx",
-  cacheTypeK: "--cache-type-k",
-  cacheTypeV: "--cache-type-v",
-  flashAttention: "--flash-attn",
-  noKvOffload: "--kv-offload --no-kv-offload",
-  gpuLayers: "--n-gpu-layers",
-  moeCPUOffload: "--cpu-moe",
-  moeCPULayers: "--n-cpu-moe",
-  tensorOverrides: "--override-tensor",
-  metadataOverrides: "--override-kv",
-  noWarmup: "--warmup --no-warmup",
   mode: "--embedding --rerank",
-  pooling: "--pooling",
-  chatTemplate: "--chat-template-file",
-  slotSaveRestore: "--slot-save-path",
-  jinja: "--jinja --no-jinja",
-  reasoningBudget: "--reasoning-budget",
-  reasoningBudgetMessage: "--reasoning-budget-message",
   speculativeDecoding:
     "--spec-type --spec-draft-model --model-draft --spec-draft-n-max --draft-max --spec-ngram-simple-size-m --spec-ngram-map-k-size-m --spec-ngram-map-k4v-size-m --spec-ngram-mod-n-max --spec-draft-p-min --draft-p-min --spec-draft-ngl --n-gpu-layers-draft",
+  ...Object.fromEntries(LLAMACPP_ROWS.flatMap(([field, { flags }]) => (flags ? [[field, flags]] : []))),
 };
 
 /** The field of each flag that Metalbridge sets itself. */

@@ -24,10 +24,6 @@ export function addContext(builder: ArgvBuilder, { settings, gguf }: LlamaServer
   else builder.addIfKnown(["--no-kv-unified", "-no-kvu"]);
   builder.addIfKnown(["--fit"], "off");
   addPromptCache(builder, settings);
-  if (settings.batchSize !== undefined)
-    builder.add("batchSize", ["--batch-size"], String(settings.batchSize));
-  if (settings.uBatchSize !== undefined)
-    builder.add("uBatchSize", ["--ubatch-size"], String(settings.uBatchSize));
   addRope(builder, settings);
 }
 
@@ -68,7 +64,6 @@ export function addCacheSettings(builder: ArgvBuilder, { settings, gguf }: Llama
     }
   }
   addFlashAttention(builder, settings.flashAttention);
-  if (settings.noKvOffload === true) builder.add("noKvOffload", ["--no-kv-offload"]);
 }
 
 /** llama-server exits at the start if the head length is not a multiple of the block size. */

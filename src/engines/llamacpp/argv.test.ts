@@ -105,20 +105,20 @@ describe("the command line", () => {
       --kv-unified
       --fit off
       --cache-ram 0
-      --batch-size 1024
-      --ubatch-size 256
       --rope-scaling yarn
       --rope-scale 4.0
       --yarn-orig-ctx 32768
       --cache-type-k q8_0
       --cache-type-v bf16
       --flash-attn on
-      --no-kv-offload
       --n-gpu-layers 0
-      --cpu-moe
-      --n-cpu-moe 3
       --override-tensor exps=CPU,ffn=CPU
       --override-kv a=bool:false,b=int:1
+      --batch-size 1024
+      --ubatch-size 256
+      --cpu-moe
+      --n-cpu-moe 3
+      --no-kv-offload
       --no-warmup
       --jinja
       --chat-template-file /t.jinja

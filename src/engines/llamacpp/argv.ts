@@ -6,7 +6,7 @@ import { addDraft } from "./argv-draft.ts";
 import type { LlamaServerInput, LoraAdapter } from "./argv-input.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { checkExtraArgs } from "./extra-args.ts";
-import { LLAMACPP_SETTINGS } from "./settings.ts";
+import { LLAMACPP_ROWS, LLAMACPP_SETTINGS } from "./settings.ts";
 
 /** Arguments without the program, and all unsupported settings. The engine must not be started if there are any. */
 export function buildArgv(
@@ -18,6 +18,7 @@ export function buildArgv(
   addContext(builder, input);
   addCacheSettings(builder, input);
   addPlacement(builder, input);
+  addPlain(builder, input.settings);
   addMode(builder, input.settings);
   addChat(builder, input);
   addLora(builder, input.loraAdapters ?? []);
@@ -78,13 +79,19 @@ function addPlacement(builder: ArgvBuilder, { settings, split }: LlamaServerInpu
     if (parts !== undefined)
       builder.add("hardware.gpu.sharding.layerSplit", ["--tensor-split"], parts.join(","));
   }
-  if (settings.moeCPUOffload === true) builder.add("moeCPUOffload", ["--cpu-moe"]);
-  if ((settings.moeCPULayers ?? 0) > 0)
-    builder.add("moeCPULayers", ["--n-cpu-moe"], String(settings.moeCPULayers));
   const tensors = settings.tensorOverrides ?? [];
   if (tensors.length > 0) builder.add("tensorOverrides", ["--override-tensor"], tensors.join(","));
   addMetadata(builder, settings.metadataOverrides ?? []);
-  if (settings.noWarmup === true) builder.add("noWarmup", ["--no-warmup"]);
+}
+
+/** Settings that are an argument each. Experts of 0 layers are those of a build without the flag. */
+function addPlain(builder: ArgvBuilder, settings: EngineSettings): void {
+  for (const [field, { argument }] of LLAMACPP_ROWS) {
+    const value = settings[field];
+    if (argument === undefined || value === undefined || value === false) continue;
+    if (field === "moeCPULayers" && value === 0) continue;
+    builder.add(field, [argument], value === true ? undefined : String(value));
+  }
 }
 
 /** Newer builds accept one list and use only the last of several flags; older builds accept only several flags. */

@@ -46,7 +46,7 @@ const argsOf = (settings: BenchmarkSettings, modelPath = "/m.gguf"): string => {
 test("the settings of an order become arguments", () => {
   const settings = { cacheTypeK: "q8_0", flashAttention: "true", noKvOffload: "false", batchSize: "1024" };
   expect(argsOf({ ...settings, moeCPUOffload: "true" })).toBe(
-    "-m /m.gguf -o jsonl --no-warmup -r 7 -p 0 -n 128 -d 0 -ngl 999 -ctk q8_0 -fa 1 -nkvo 0 -ncmoe 999 -b 1024",
+    "-m /m.gguf -o jsonl --no-warmup -r 7 -p 0 -n 128 -d 0 -fa 1 -ctk q8_0 -b 1024 -ngl 999 -ncmoe 999 -nkvo 0",
   );
   expect(argsOf({ gpuLayers: "7", moeCPULayers: "3", moeCPUOffload: "false" })).toMatch(/-ngl 7 -ncmoe 3$/);
 });

@@ -1,9 +1,11 @@
 /** llama-bench: its arguments and its output. Pure. */
 import { z } from "zod";
 import type { BenchmarkSettings } from "../../api/benchmark.ts";
+import { engineFields } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import { parseJson } from "../../util/parse-json.ts";
 import type { BenchProgram, BenchSeries } from "../contract/bench.ts";
+import { LLAMACPP_ROWS } from "./settings.ts";
 
 /** More layers than any model has. llama-bench does not accept "all". */
 const ALL = "999";
@@ -64,28 +66,37 @@ function seriesOf({ n_prompt, n_gen, n_depth }: z.output<typeof lineSchema>): Be
 
 /** The same settings as those that llama-server gets. Throws `BenchmarkNotSupported` for a value that it would not accept. */
 function settingArgs(settings: BenchmarkSettings): readonly string[] {
-  const { gpuLayers = "-1" } = settings;
-  const integer = (name: "batchSize" | "uBatchSize" | "gpuLayers" | "moeCPULayers") =>
-    checked(name, settings[name], /^\d+$/);
-  const cacheType = (name: "cacheTypeK" | "cacheTypeV") => checked(name, settings[name], /^[a-z0-9_]+$/i);
-  // Builds of any age accept numbers; only newer ones accept words.
-  const toggle = (name: "flashAttention" | "noKvOffload" | "moeCPUOffload") =>
-    checked(name, settings[name], /^(true|false)$/) && (settings[name] === "true" ? "1" : "0");
-  const values: readonly (readonly [flag: string, value: string | undefined])[] = [
-    ["-ngl", gpuLayers === "-1" ? ALL : integer("gpuLayers")],
-    ["-ctk", cacheType("cacheTypeK")],
-    ["-ctv", cacheType("cacheTypeV")],
-    ["-fa", toggle("flashAttention")],
-    ["-nkvo", toggle("noKvOffload")],
-    ["-ncmoe", toggle("moeCPUOffload") === "1" ? ALL : integer("moeCPULayers")],
-    ["-b", integer("batchSize")],
-    ["-ub", integer("uBatchSize")],
-  ];
-  return values.flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
+  const { gpuLayers = "-1", moeCPUOffload, moeCPULayers } = settings;
+  const areExpertsOnCpu = moeCPUOffload !== undefined && argumentOf("moeCPUOffload", moeCPUOffload) === "1";
+  const texts: Readonly<Record<string, string | undefined>> = {
+    ...settings,
+    gpuLayers: gpuLayers === "-1" ? ALL : gpuLayers,
+    moeCPULayers: areExpertsOnCpu ? ALL : moeCPULayers,
+  };
+  return LLAMACPP_ROWS.flatMap(([name, { bench }]) => {
+    const text = texts[name];
+    return bench === undefined || text === undefined ? [] : [bench, argumentOf(name, text)];
+  });
 }
 
-/** llama-bench takes a list or a range of numbers as several tests, and a path with a comma as two. */
-function checked<T extends string | undefined>(what: string, value: T, allowed: RegExp): T {
-  if (value === undefined || allowed.test(value)) return value;
-  throw new MetalbridgeError("BenchmarkNotSupported", `llama-bench cannot take ${what} "${value}"`);
+/**
+ * A value that the setting may have, with numbers for true and false, which builds of any age accept. llama-bench takes a list or a
+ * range of numbers as several tests.
+ */
+function argumentOf(name: keyof typeof engineFields, text: string): string {
+  const value = parseJson(text);
+  if (engineFields[name].safeParse(value).success && value !== undefined) return String(Number(value));
+  // Data types of the cache include those of cacheTypeCustomK and cacheTypeCustomV.
+  if (name.startsWith("cacheType")) return checked(name, text, /^[a-z0-9_]+$/i);
+  throw refused(name, text);
+}
+
+/** llama-bench takes a path with a comma as two. */
+function checked(what: string, value: string, allowed: RegExp): string {
+  if (allowed.test(value)) return value;
+  throw refused(what, value);
+}
+
+function refused(what: string, value: string): MetalbridgeError {
+  return new MetalbridgeError("BenchmarkNotSupported", `llama-bench cannot take ${what} "${value}"`);
 }

@@ -1,34 +1,61 @@
-/** Fields of InferenceService.spec that llama-server honors, on hosts and in pods alike. */
+/** The settings that llama-server honors, on hosts and in pods alike: what each is called on the command lines. */
+import type { engineFields } from "../../api/engine-settings.ts";
+
+interface LlamacppSetting {
+  /** Flags that the setting determines, by their long names; extraArgs must not have them. */
+  readonly flags?: string;
+  /** The flag, which takes the value, or stands alone for true. Absent: argv.ts renders the setting together with others. */
+  readonly argument?: string;
+  /** The flag of llama-bench, of which older builds have no long names. Absent: bench.ts combines the setting with others. */
+  readonly bench?: string;
+}
+
+/** A new setting is a field in `src/api/engine-settings.ts` and a row here. The order is that of the arguments. */
+const LLAMACPP_FIELDS = {
+  contextSize: { flags: "--ctx-size" },
+  parallelSlots: { flags: "--parallel" },
+  kvUnified: { flags: "--kv-unified" },
+  ropeScaling: { flags: "--rope-scaling --rope-scale --yarn-orig-ctx" },
+  flashAttention: { flags: "--flash-attn", bench: "-fa" },
+  jinja: { flags: "--jinja --no-jinja" },
+  chatTemplate: { flags: "--chat-template-file" },
+  pooling: { flags: "--pooling" },
+  slotSaveRestore: { flags: "--slot-save-path" },
+  cacheTypeK: { flags: "--cache-type-k", bench: "-ctk" },
+  cacheTypeV: { flags: "--cache-type-v", bench: "-ctv" },
+  cacheTypeCustomK: {},
+  cacheTypeCustomV: {},
+  batchSize: { flags: "--batch-size", argument: "--batch-size", bench: "-b" },
+  uBatchSize: { flags: "--ubatch-size", argument: "--ubatch-size", bench: "-ub" },
+  promptCacheMiB: { flags: "--cache-ram" },
+  gpuLayers: { flags: "--n-gpu-layers", bench: "-ngl" },
+  moeCPUOffload: { flags: "--cpu-moe", argument: "--cpu-moe" },
+  moeCPULayers: { flags: "--n-cpu-moe", argument: "--n-cpu-moe", bench: "-ncmoe" },
+  noKvOffload: { flags: "--kv-offload --no-kv-offload", argument: "--no-kv-offload", bench: "-nkvo" },
+  noWarmup: { flags: "--warmup --no-warmup", argument: "--no-warmup" },
+  reasoningBudget: { flags: "--reasoning-budget" },
+  reasoningBudgetMessage: { flags: "--reasoning-budget-message" },
+  metadataOverrides: { flags: "--override-kv" },
+  tensorOverrides: { flags: "--override-tensor" },
+  extraArgs: {},
+} as const satisfies Partial<Record<keyof typeof engineFields, LlamacppSetting>>;
+
+type Field = keyof typeof LLAMACPP_FIELDS;
+
+/** The rows, with their fields in the order above. */
+export const LLAMACPP_ROWS = Object.entries(LLAMACPP_FIELDS) as readonly (readonly [
+  Field,
+  LlamacppSetting,
+])[];
+
+/** Fields of InferenceService.spec that llama-server honors. */
 export const LLAMACPP_SETTINGS = [
-  "contextSize",
-  "parallelSlots",
-  "kvUnified",
-  "ropeScaling",
-  "flashAttention",
-  "jinja",
-  "chatTemplate",
-  "pooling",
-  "slotSaveRestore",
-  "cacheTypeK",
-  "cacheTypeV",
-  "cacheTypeCustomK",
-  "cacheTypeCustomV",
-  "batchSize",
-  "uBatchSize",
-  "promptCacheMiB",
-  "gpuLayers",
-  "moeCPUOffload",
-  "moeCPULayers",
-  "noKvOffload",
-  "noWarmup",
-  "reasoningBudget",
-  "reasoningBudgetMessage",
-  "metadataOverrides",
-  "tensorOverrides",
-  "extraArgs",
-  "speculativeDecoding",
-  "loraAdapters",
-  "modelRefs.draft",
-  "modelRefs.lora",
-  "modelRefs.projector",
+  ...(Object.keys(LLAMACPP_FIELDS) as Field[]),
+  ...([
+    "speculativeDecoding",
+    "loraAdapters",
+    "modelRefs.draft",
+    "modelRefs.lora",
+    "modelRefs.projector",
+  ] as const),
 ] as const;

@@ -3,28 +3,15 @@ import {
   DEFAULT_CONTEXT_PER_SLOT,
   DEFAULT_PROMPT_CACHE_MIB,
   type EngineSettings,
+  type MemorySetting,
 } from "../../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { ClaimFiles } from "../../contract/claims.ts";
 
-type Sizing =
-  | "mode"
-  | "contextSize"
-  | "parallelSlots"
-  | "kvUnified"
-  | "flashAttention"
-  | "cacheTypeK"
-  | "cacheTypeV"
-  | "cacheTypeCustomK"
-  | "cacheTypeCustomV"
-  | "batchSize"
-  | "uBatchSize"
-  | "promptCacheMiB"
-  | "metadataOverrides"
-  | "speculativeDecoding";
-
 /** Engine settings that affect memory, and additional files. */
-export interface ClaimSettings extends Partial<Pick<EngineSettings, Sizing>>, ClaimFiles {}
+export interface ClaimSettings
+  extends Partial<Pick<EngineSettings, MemorySetting | "mode" | "speculativeDecoding">>,
+    ClaimFiles {}
 
 export interface ClaimSizes {
   /** Context of the complete engine. */
