@@ -9,9 +9,9 @@ import { answerFit } from "./fit/answer.ts";
 import { type FitFlags, parseLabels, parseScoreWeights } from "./fit/flags.ts";
 import { addModelsFlags, fitModels, type ModelsFlags } from "./fit/models.ts";
 import { renderFit } from "./fit/render.ts";
+import { addSizingOptions } from "./fit/sizing.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { printResult } from "./program/output.ts";
-import { addSizingOptions } from "./sizing.ts";
 
 interface Flags
   extends Omit<FitFlags, "quantization">,

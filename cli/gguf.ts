@@ -5,10 +5,10 @@ import { ggufSchema } from "../src/api/fields/gguf.ts";
 import { estimateClaim } from "../src/engines/llamacpp/claim/claim.ts";
 import { claimNotes } from "../src/engines/llamacpp/claim/claim-notes.ts";
 import { outputFlag } from "./cluster/flags.ts";
+import { addSizingOptions, sizingOf } from "./fit/sizing.ts";
 import { readGguf } from "./gguf/read.ts";
 import { renderGguf } from "./gguf/render.ts";
 import { printNote, printResult } from "./program/output.ts";
-import { addSizingOptions, sizingOf } from "./sizing.ts";
 
 interface GgufOptions {
   readonly draft?: string;

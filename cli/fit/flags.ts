@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "commander";
 import type { ScoreWeights } from "../../src/capacity/score.ts";
 import { scoreWeightsSchema } from "../../src/capacity/score-weights.ts";
 import { defined } from "../../src/util/defined.ts";
-import { sizingOf } from "../sizing.ts";
+import { sizingOf } from "./sizing.ts";
 
 export interface FitFlags {
   readonly filename?: string;

@@ -1,8 +1,8 @@
 /** Options of `fit` and `gguf` for the settings that determine the memory of an engine. */
 import { type Command, Option } from "commander";
-import type { EngineSettings, MemorySetting } from "../src/api/engine-settings.ts";
-import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
-import { countParser } from "./cluster/flags.ts";
+import type { EngineSettings, MemorySetting } from "../../src/api/engine-settings.ts";
+import { CACHE_TYPES } from "../../src/engines/llamacpp/claim/kv-cache.ts";
+import { countParser } from "../cluster/flags.ts";
 
 interface SizingOption {
   readonly field: MemorySetting;
