@@ -39,7 +39,7 @@ function stateFolder() {
   };
 }
 
-test("typed, echoed, resized, detached, attached again with the screen as it was, until the program exits", async () => {
+test("typed, echoed, resized, detached, attached again with the last lines, until the program exits", async () => {
   await using state = stateFolder();
   await state.start(
     `printf 'name? '; read -r name; echo "hello $name"; while read -r line; do [ "$line" = end ] && exit 7; stty size; done`,
@@ -74,11 +74,11 @@ test("read-only shows everything, passes nothing on, and leaves the size alone; 
   await state.start(`while read -r line; do echo "<$line>"; [ "$line" = end ] && exit 7; stty size; done`);
   using reader = runInTerminal(state.args("--read-only"), { cols: 40, rows: 10 });
   await reader.shows("(read-only)");
-  using writer = runInTerminal(state.args());
+  using writer = runInTerminal(state.args(), { cols: 90, rows: 30 });
   await writer.shows("attached");
   reader.pty.write("no\r");
   writer.pty.write("yes\r");
-  await reader.shows("<yes>\r\n24 80");
+  await reader.shows("<yes>\r\n30 90");
   writer.pty.write("end\r");
   for (const one of [reader, writer]) {
     await one.shows("the program of team/chat-0-abc exited with code 7");

@@ -1,4 +1,4 @@
-/** Clients attached to a terminal. Each first receives the screen, then all output. The smallest client that may type determines the size. */
+/** Clients attached to a terminal. Each draws the program's output itself; the smallest client that may type determines the size. */
 import { createServer, type Socket } from "node:net";
 import {
   type FrameKind,
@@ -9,37 +9,49 @@ import {
   resizeSchema,
   type Size,
 } from "./frames.ts";
-import type { TerminalScreen } from "./screen.ts";
 
-/** A client that reads too slowly misses output, and then receives the screen again. */
+/** A client that reads too slowly misses output, and is then treated as newly attached. */
 const MAX_UNREAD_BYTES = 1 << 20;
+/** Programs ignore a resize to the size that they have, so the other size must last until they have read it. */
+const REPAINT_MS = 100;
 const BELL = "\u0007";
+/** Private modes, such as mouse reports or the alternate screen. At most 4 digits, so that a program cannot fill memory. */
+const MODES = /\p{Cc}\[\?((?:\d{1,4};){0,15}\d{1,4})([hl])/gu;
+const QUERIES = /\p{Cc}\[([56]n|0?c)/gu;
+/** Replies of a terminal without a client: ready, cursor at the origin, VT100. Programs wait for them. */
+const REPLIES: Readonly<Record<string, string>> = {
+  "5n": "\u001b[0n",
+  "6n": "\u001b[1;1R",
+  c: "\u001b[?1;2c",
+  "0c": "\u001b[?1;2c",
+};
+const START_OF_LINE = "\u001b[0m\r\u001b[K";
 
 interface Attacher {
   readonly socket: Socket;
   size: Size;
   readonly mayType: boolean;
-  isDrawn: boolean;
+  isLagging: boolean;
 }
 
 export interface AttachPorts {
-  readonly screen: TerminalScreen;
+  /** The last lines of the output as plain text. */
+  readonly recent: () => string;
   /** False if the input was dropped. */
-  readonly type: (bytes: Buffer) => boolean;
+  readonly type: (bytes: string | Uint8Array) => boolean;
   readonly resize: (size: Size) => void;
 }
 
 export class Attachers {
   readonly #all = new Set<Attacher>();
   readonly #ports: AttachPorts;
+  readonly #modes = new Map<string, string>();
+  #size: Size;
+  #repaint: NodeJS.Timeout | undefined;
 
-  constructor(ports: AttachPorts) {
+  constructor(firstSize: Size, ports: AttachPorts) {
+    this.#size = firstSize;
     this.#ports = ports;
-  }
-
-  /** True if the terminal of an attached client answers the program's queries. */
-  get canAnswer(): boolean {
-    return [...this.#all].some(({ mayType }) => mayType);
   }
 
   /** Listens on a socket that only the agent's user may connect to. */
@@ -52,12 +64,17 @@ export class Attachers {
     });
   }
 
+  /** `output` ends with no incomplete escape sequence, so that a client misses whole ones only. */
   print(output: string): void {
+    for (const [, numbers = "", state = ""] of output.matchAll(MODES))
+      for (const number of numbers.split(";")) this.#modes.set(number, state);
+    if (![...this.#all].some(({ mayType }) => mayType))
+      for (const [, query = ""] of output.matchAll(QUERIES)) this.#ports.type(REPLIES[query] ?? "");
     const bytes = frame("output", output);
     for (const one of this.#all) {
-      if (!one.isDrawn) continue;
+      if (one.isLagging) continue;
       one.socket.write(bytes);
-      if (one.socket.writableLength > MAX_UNREAD_BYTES) one.isDrawn = false;
+      one.isLagging = one.socket.writableLength > MAX_UNREAD_BYTES;
     }
   }
 
@@ -90,21 +107,22 @@ export class Attachers {
 
   #attach(socket: Socket, payload: Buffer): Attacher {
     const { readOnly, ...size } = helloSchema.parse(JSON.parse(payload.toString()));
-    const attacher: Attacher = { socket, size, mayType: !readOnly, isDrawn: false };
+    const attacher: Attacher = { socket, size, mayType: !readOnly, isLagging: false };
     this.#all.add(attacher);
-    this.#fit();
-    this.#draw(attacher, true);
+    this.#catchUp(attacher);
     socket.on("drain", () => {
-      if (!attacher.isDrawn) this.#draw(attacher, false);
+      if (attacher.isLagging) this.#catchUp(attacher);
     });
     return attacher;
   }
 
-  #draw(attacher: Attacher, withHistory: boolean): void {
-    this.#ports.screen.draw({ withHistory }, (text) => {
-      attacher.isDrawn = true;
-      attacher.socket.write(frame("output", text));
-    });
+  /** Sends the last lines and the modes, and has the program repaint, because only the program knows its screen. */
+  #catchUp(attacher: Attacher): void {
+    attacher.isLagging = false;
+    const lines = this.#ports.recent().replaceAll("\n", "\r\n");
+    const modes = [...this.#modes].map(([number, state]) => `\u001b[?${number}${state}`).join("");
+    attacher.socket.write(frame("output", START_OF_LINE + lines + modes));
+    this.#fit(true);
   }
 
   #receive(attacher: Attacher, kind: FrameKind | undefined, payload: Buffer): void {
@@ -117,12 +135,23 @@ export class Attachers {
   }
 
   /** Clients that only read do not affect the size; without any other client the last size is kept. */
-  #fit(): void {
+  #fit(mustRepaint = false): void {
+    const { columns, rows } = this.#size;
     const sizes = [...this.#all].filter(({ mayType }) => mayType).map(({ size }) => size);
-    if (sizes.length === 0) return;
-    this.#ports.resize({
-      columns: Math.min(...sizes.map(({ columns }) => columns)),
-      rows: Math.min(...sizes.map(({ rows }) => rows)),
-    });
+    if (sizes.length > 0) {
+      this.#size = {
+        columns: Math.min(...sizes.map((one) => one.columns)),
+        rows: Math.min(...sizes.map((one) => one.rows)),
+      };
+    }
+    const isChanged = this.#size.columns !== columns || this.#size.rows !== rows;
+    if (!isChanged && !mustRepaint) return;
+    clearTimeout(this.#repaint);
+    if (isChanged) {
+      this.#ports.resize(this.#size);
+    } else {
+      this.#ports.resize({ columns, rows: rows === 1 ? 2 : rows - 1 });
+      this.#repaint = setTimeout(() => this.#ports.resize(this.#size), REPAINT_MS);
+    }
   }
 }

@@ -8,14 +8,12 @@ import { Attachers } from "./attachers.ts";
 import type { ProgramExit, Size } from "./frames.ts";
 import { Input } from "./input.ts";
 import { consumeLaunch, PROGRAM_SCRIPT } from "./launch.ts";
-import { createTerminalScreen } from "./screen.ts";
 import { ScreenLog } from "./screen-log.ts";
 
 const LOG_FD = 1;
 const FIRST_SIZE: Size = { columns: 80, rows: 24 };
-/** The program's output is not read beyond this, so that the program waits. Small, because node-pty reads for only 200 ms after the program has exited. */
-const MAX_UNRENDERED = 128 * 1024;
-const MIN_UNRENDERED = 32 * 1024;
+/** Output that a client receives when it attaches. */
+const MAX_RECENT = 16 * 1024;
 /** After this long without output an unfinished line is logged. */
 const IDLE_MS = 1_000;
 const ROTATION_CHECK_BYTES = 1 << 20;
@@ -27,19 +25,17 @@ const [dir = ""] = process.argv.slice(2);
 // The path of a socket must not exceed 103 bytes, so it is relative to this folder.
 process.chdir(dir);
 const { argv, env, logLimits } = consumeLaunch(dir);
-const { log, reportProblem } = openLog();
+const { log, recent, reportProblem } = openLog();
 const program = await spawnProgram();
 // node-pty exposes the master's descriptor, but not in its interface.
 const input = new Input((program as IPty & { readonly fd: number }).fd);
-const screen = createTerminalScreen(FIRST_SIZE, (answer) => {
-  if (!attachers.canAnswer) input.write(answer);
-});
-const attachers: Attachers = new Attachers({
-  screen,
+const attachers = new Attachers(FIRST_SIZE, {
+  recent: () => {
+    log.flush();
+    return recent();
+  },
   type: (bytes) => input.write(bytes),
   resize: ({ columns, rows }) => {
-    if (program.cols === columns && program.rows === rows) return;
-    screen.resize({ columns, rows });
     try {
       program.resize(columns, rows);
     } catch {
@@ -48,19 +44,11 @@ const attachers: Attachers = new Attachers({
   },
 });
 
-let unrendered = 0;
 let idleTimer: NodeJS.Timeout | undefined;
 program.onData((output) => {
-  log.add(output);
+  attachers.print(log.add(output));
   clearTimeout(idleTimer);
   if (log.hasUnlogged) idleTimer = setTimeout(() => log.flush(), IDLE_MS).unref();
-  unrendered += output.length;
-  if (unrendered > MAX_UNRENDERED) program.pause();
-  screen.add(output, () => {
-    unrendered -= output.length;
-    if (unrendered < MIN_UNRENDERED) program.resume();
-    attachers.print(output);
-  });
 });
 program.onExit(({ exitCode, signal = 0 }) => {
   input.close();
@@ -69,10 +57,8 @@ program.onExit(({ exitCode, signal = 0 }) => {
   log.flush();
   // A shell, like the shim, reports a signal as 128 + number; node-pty's exit code is 0 for a signal.
   const exitProcess = () => process.exit(signal === 0 ? exitCode : 128 + signal);
-  screen.add("", () => {
-    setTimeout(exitProcess, FAREWELL_MS);
-    void attachers.end(exit).then(exitProcess);
-  });
+  setTimeout(exitProcess, FAREWELL_MS);
+  void attachers.end(exit).then(exitProcess);
 });
 await attachers.listen(TERMINAL_SOCKET).catch((error: Error) => {
   reportProblem(`cannot attach to this terminal: ${error.message}`);
@@ -107,10 +93,12 @@ function forward(signal: NodeJS.Signals): void {
 }
 
 /** This process rotates the log itself: no agent may be running while a program prints endlessly. */
-function openLog(): { readonly log: ScreenLog; readonly reportProblem: (what: string) => void } {
+function openLog() {
   let sinceCheck = ROTATION_CHECK_BYTES;
   let isFull = false;
+  let recent = "";
   const write = (text: string): void => {
+    recent = (recent + text).slice(-MAX_RECENT);
     try {
       if (sinceCheck >= ROTATION_CHECK_BYTES) {
         sinceCheck = 0;
@@ -125,5 +113,9 @@ function openLog(): { readonly log: ScreenLog; readonly reportProblem: (what: st
       isFull = true;
     }
   };
-  return { log: new ScreenLog(write), reportProblem: (what) => write(`--- metalbridge: ${what}\n`) };
+  return {
+    log: new ScreenLog(write),
+    recent: () => recent.slice(recent.length < MAX_RECENT ? 0 : recent.indexOf("\n") + 1),
+    reportProblem: (what: string) => write(`--- metalbridge: ${what}\n`),
+  };
 }

@@ -32,7 +32,8 @@ export class ScreenLog {
     return this.#line.length > this.#logged;
   }
 
-  add(output: string): void {
+  /** Returns what was added, up to an incomplete escape sequence at the end, which the next call returns. */
+  add(output: string): string {
     const text = this.#open + output;
     this.#open = OPEN_SEQUENCE.exec(text)?.[0] ?? "";
     const complete = text.slice(0, text.length - this.#open.length);
@@ -49,6 +50,7 @@ export class ScreenLog {
     }
     for (const [part] of plain.slice(bulk).matchAll(/[^\r\n\b]+|[\r\n\b]/g)) log += this.#take(part);
     if (log !== "") this.#write(log);
+    return complete;
   }
 
   /** Logs the unfinished last line: a prompt that waits for input, or the end of the output. */

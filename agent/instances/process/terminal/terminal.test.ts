@@ -74,29 +74,33 @@ test("input is echoed and answered, the program sees the window size, and the ne
   await until(() => expect(isLiving(program)).toBe(false));
 });
 
-test("a later client sees the current screen; a read-only client cannot type or set the size", async () => {
+test("a later client receives the last lines and the modes, and the program repaints; a read-only client cannot type or set the size", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(
     dir,
-    String.raw`printf '\033]0;title\007first\033[5;3H\033[1mbold\033[0m\033[?2004h'; while read -r line; do echo "<$line>"; done`,
+    String.raw`trap 'echo "repaint $(stty size)"' WINCH
+printf '\033]0;title\007first\r\n\033[1mbold\033[0m\r\n\033[?2004;1000h\033[?1000l'; while :; do read -r line && echo "<$line>"; done`,
   );
   const one = await attachTo(dir);
   await until(() => expect(one.output).toContain("bold"));
   one.detach();
 
   const reader = await attachTo(dir, { columns: 20, rows: 5, readOnly: true });
-  // The serializer reaches the same cell with other sequences, and enables the modes that the program enabled.
-  await until(() => expect(reader.output).toMatch(/first.*\[1mbold.*\[\?2004h/s));
+  const received = "first\r\nbold\r\n";
+  await until(() => expect(reader.output).toContain(received));
+  expect(reader.output.slice(reader.output.indexOf(received))).toContain("\u001b[?2004h\u001b[?1000l");
+  // The size is the same, so it changes for a moment.
+  await until(() => expect(reader.output).toMatch(/repaint 23 80[\s\S]*repaint 24 80/));
   reader.type("no\r");
   const writer = await attachTo(dir, { columns: 60, rows: 40 });
+  await until(() => expect(reader.output).toContain("repaint 40 60"));
   const small = await attachTo(dir, { columns: 70, rows: 10 });
+  // The size has the rows of one client and the columns of the other.
+  await until(() => expect(writer.output).toContain("repaint 10 60"));
   writer.type("yes\r");
   for (const each of [reader, writer, small]) await until(() => expect(each.output).toContain("<yes>"));
   expect(reader.output).not.toContain("<no>");
-  // The size has the rows of one client and the columns of the other.
-  writer.type("`stty size`\r");
-  await until(() => expect(small.output).toContain("<`stty size`>"));
   instance.killNow();
   await untilGone(instance);
 });
@@ -207,7 +211,7 @@ test("a flood of output fills neither disk nor memory, even without an agent and
   expect(bytes).toBeLessThan(80 * 1024 ** 2);
   const rss = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pidIn(dir)}/status`, "utf8"));
   expect(Number(rss?.[1])).toBeLessThan(160 * 1024);
-  // The client missed most of the output, and receives the current screen.
+  // The client missed most of the output, and receives the last lines.
   lazy.resume();
   await until(() => expect(lazy.output).toContain("DONE"));
   expect(lazy.output.length).toBeLessThan(16 * 1024 ** 2);
