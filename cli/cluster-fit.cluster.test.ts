@@ -268,7 +268,7 @@ test("missing rights are named before the first pod; without nodes there is noth
   const refused = await runVerb(ask(), { kubeconfig: file });
   expect(refused).toMatchObject({ code: 1, stdout: "" });
   expect(refused.stderr).toMatch(
-    /^ApiForbidden: the credential may not list nodes, watch nodes, create pods in metalbridge-system, [\s\S]*kubectl apply -f examples\/rbac\/cluster-fit.yaml/,
+    /^ApiForbidden: the credential may not list nodes, get nodes, create pods in metalbridge-system, [\s\S]*kubectl apply -f examples\/rbac\/cluster-fit.yaml/,
   );
   const withoutImage = ["cluster-fit", "--model", "Qwen2.5-7B"];
   const imageRight = `list deployments in ${NAMESPACE_SYSTEM}`;

@@ -14,13 +14,12 @@ import {
 } from "./cluster/flags.ts";
 import { clusterFit } from "./cluster-fit/cluster-fit.ts";
 import { type RankPayload, renderPayload } from "./cluster-fit/rank.ts";
-import { writeNodeReport } from "./cluster-fit/write-node-report.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { printResult } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags {
-  readonly model?: string;
+  readonly model: string;
   readonly useCase?: UseCase;
   readonly minFit: FitLevel;
   readonly limit: number;
@@ -29,7 +28,6 @@ interface Flags extends ClusterFlags {
   readonly concurrency: number;
   readonly catalog?: readonly string[];
   readonly output: OutputFormat;
-  readonly probeTo?: string;
 }
 
 const LIMIT = 5;
@@ -38,7 +36,10 @@ const CONCURRENCY = 8;
 /** Options and action of the verb. */
 export function configureClusterFit(command: Command): void {
   addNamespacedFlags(command)
-    .option("--model <name>", "model, by its name in the catalog or its repository; any means all models")
+    .requiredOption(
+      "--model <name>",
+      "model, by its name in the catalog or its repository; any means all models",
+    )
     .addOption(
       new Option(
         "--use-case <name>",
@@ -56,22 +57,14 @@ export function configureClusterFit(command: Command): void {
     .option("--concurrency <count>", "number of concurrent probe pods", countParser(1), CONCURRENCY)
     .addOption(catalogOption())
     .addOption(outputFlag())
-    .option(
-      "--probe-to <file>",
-      "used by the probe pods: write the report of this machine to a file, and exit",
-    )
-    .action(async (flags: Flags) => {
-      if (flags.probeTo !== undefined) return writeNodeReport(flags.probeTo);
-      if (flags.model === undefined) command.error("error: --model <name> is missing");
-      else await run(flags.model, flags);
-    });
+    .action(run);
 }
 
-async function run(model: string, { output, catalog, ...flags }: Flags): Promise<void> {
+async function run({ output, catalog, ...flags }: Flags): Promise<void> {
   const stop = listenForStop();
   const { records } = await readCatalogFiles(catalog);
   await withCluster("cluster-fit", flags, async (cluster) => {
-    const payload = await clusterFit(cluster, records, { ...flags, model, signal: stop.signal });
+    const payload = await clusterFit(cluster, records, { ...flags, signal: stop.signal });
     if (payload === undefined) process.exitCode = stop.exitCode() || exitCodes.failed;
     else print(payload, output);
   });

@@ -1,17 +1,19 @@
 /** `metalbridge node`: publishes what a node of the cluster has, for placement and the density API. */
 
+import { writeFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import { parseNodeConfig } from "../agent/node/config.ts";
-import { readNodeOnce, runNode } from "../agent/node/main.ts";
+import { readAsProbe, readNodeOnce, runNode } from "../agent/node/main.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { addDaemonFlags, type DaemonFlags, durationParser } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";
-import { printJson } from "./program/output.ts";
+import { printJson, printLine } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface NodeFlags extends DaemonFlags {
   readonly catalog?: readonly string[];
   readonly print?: boolean;
+  readonly probeTo?: string;
   readonly [key: string]: unknown;
 }
 
@@ -43,6 +45,10 @@ export function configureNode(command: Command): void {
     .option("--llmfit-token-file <file>", "file with the bearer token that the llmfit API requires")
     .addOption(catalogOption())
     .option("--print", "print the report once, without a cluster")
+    .option(
+      "--probe-to <file>",
+      "used by probe pods: write the report of the node to a file once, without a cluster",
+    )
     .action(node);
 }
 
@@ -50,7 +56,12 @@ function interval(text: string): number {
   return durationParser("5s", "1h")(/^\d{1,4}$/.test(text) ? `${text}s` : text) / 1_000;
 }
 
-async function node({ catalog, logLevel, exitWithStdin, print, ...settings }: NodeFlags): Promise<void> {
+async function node({ catalog, logLevel, exitWithStdin, print, probeTo, ...settings }: NodeFlags) {
+  if (probeTo !== undefined) {
+    const answer = await readAsProbe();
+    printLine(answer);
+    return writeFile(probeTo, answer);
+  }
   const config = parseNodeConfig(settings);
   if (print === true) {
     printJson(await readNodeOnce(config));

@@ -17,6 +17,7 @@ import { retryMs } from "../../src/util/backoff.ts";
 import { createRunCommand } from "../../src/util/command.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { readEnvironment } from "../config/environment.ts";
+import { rootsUnder } from "../host/linux/roots.ts";
 import { listenWithRetry } from "../metrics/server.ts";
 import { type NodeConfig, nodeNameOf, nodeReaderPaths } from "./config.ts";
 import { createGpuGauges, type GpuGauges, meanUtilization, nodeMetrics } from "./gauges.ts";
@@ -44,6 +45,18 @@ const FORGET_MS = 3_600_000;
 /** Reads the machine once, and publishes nothing. */
 export function readNodeOnce(config: NodeConfig): Promise<NodeReport> {
   return createReader(config).read();
+}
+
+/** Maximum size of a termination message. The kubelet truncates a longer one. */
+const MAX_ANSWER_BYTES = 4096;
+
+/** The result of a probe pod: short, and without installed programs, because the pod sees no files of the node but /proc and /sys. */
+export async function readAsProbe(root = "/"): Promise<string> {
+  const run = createRunCommand(readEnvironment().toolPath);
+  const roots = { ...rootsUnder(root), isOwn: false };
+  const report = await createNodeReader({ roots, installed: undefined, run, clock: systemClock }).read();
+  const text = JSON.stringify(report);
+  return Buffer.byteLength(text) <= MAX_ANSWER_BYTES ? text : JSON.stringify({ ...report, leftOut: [] });
 }
 
 /** Resolves after `signal` was aborted. Rejects if it cannot start, for lack of a kubeconfig. */

@@ -1,6 +1,14 @@
 /** Reads every node and every Host, after a check of the required permissions. */
 
-import { probeFailed } from "../../controller/workload/one-shot-pod.ts";
+import { randomUUID } from "node:crypto";
+import {
+  fitProbePod,
+  isStaleProbePod,
+  PROBE_LABELS,
+  type ProbeEnd,
+  probeFailed,
+  probeNodeFailure,
+} from "../../controller/workload/one-shot-pod.ts";
 import { nearestNames } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { machineFromHost } from "../../fitness/density/place.ts";
@@ -11,13 +19,12 @@ import { HOSTS } from "../../src/api/kinds.ts";
 import { ACCESS_REVIEWS, DEPLOYMENTS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { AccessReview } from "../../src/kube/objects.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
-import type { Deployment } from "../../src/kube/workload-objects.ts";
+import type { Node, PodSpec } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { explainAttempt, unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
-import { CONTROLLER } from "../doctor/from-cluster.ts";
-import { type FitProbeResults, type ProbeOptions, probeNodes } from "./probe.ts";
+import { findController, runProbePod } from "../cluster/probe.ts";
 import {
   hostResult,
   matchingRecords,
@@ -28,6 +35,7 @@ import {
 } from "./rank.ts";
 
 export interface ClusterFitOptions extends RankRequest, Pick<ClusterFlags, "namespace"> {
+  /** Time limit for one pod, in ms. */
   readonly timeout: number;
   readonly concurrency: number;
   readonly probeImage?: string;
@@ -45,13 +53,8 @@ export async function clusterFit(
   if (matching.size === 0) throw unknownModel(records, options.model);
   await requireRights(cluster, namespace, options.probeImage === undefined ? [...RIGHTS, OF_IMAGE] : RIGHTS);
   const [nodes, hosts] = await Promise.all([listAll(cluster, NODES), listHosts(cluster)]);
-  let ends: FitProbeResults | undefined = new Map();
-  if (nodes.length > 0) {
-    const image = await imageFor(cluster, namespace, options.probeImage);
-    const { concurrency, timeout: timeoutMs } = options;
-    ends = await probeNodes(cluster, nodes, { ...image, namespace, concurrency, timeoutMs, signal });
-  }
-  if (ends === undefined) return undefined;
+  const ends = await probeNodes(cluster, nodes, { ...options, namespace });
+  if (signal.aborted) return undefined;
   const results = [
     ...nodes.map((node) => {
       const end = ends.get(node.metadata.name) ?? probeFailed("NotProbed", "the node was not probed");
@@ -82,8 +85,8 @@ async function listHosts({ client }: Cluster): Promise<readonly Host[]> {
 type Right = readonly [Kind<KubeObject>, readonly string[]];
 
 const RIGHTS: readonly Right[] = [
-  [NODES, ["list", "watch"]],
-  [PODS, ["create", "list", "watch", "delete"]],
+  [NODES, ["list", "get"]],
+  [PODS, ["create", "list", "get", "delete"]],
   [HOSTS, ["list"]],
 ];
 /** The probe pods run the controller's image. */
@@ -117,23 +120,65 @@ async function requireRights(
   });
 }
 
-async function imageFor(
+type ProbeImage = { readonly image: string; readonly pullSecrets: NonNullable<PodSpec["imagePullSecrets"]> };
+
+async function imageFor(cluster: Cluster, namespace: string, given: string | undefined): Promise<ProbeImage> {
+  const found =
+    given === undefined ? await findController(cluster, namespace) : { image: given, pullSecrets: [] };
+  if (found !== undefined) return found;
+  throw new MetalbridgeError(
+    "NoProbeImage",
+    `namespace ${namespace} has no controller with an image to use`,
+    {
+      summary: "pass an image of metalbridge that the nodes can pull, or the namespace of the controller",
+      command: "metalbridge cluster-fit --namespace metalbridge-system",
+    },
+  );
+}
+
+/** The results by node, until the user stops the command: a limited number of pods at once, and all deleted at the end. */
+async function probeNodes(
   cluster: Cluster,
-  namespace: string,
-  given: string | undefined,
-): Promise<Pick<ProbeOptions, "image" | "pullSecrets">> {
-  if (given !== undefined) return { image: given, pullSecrets: [] };
-  const found = await listAll<Deployment>(cluster, DEPLOYMENTS, { namespace, labelSelector: CONTROLLER });
-  const spec = found[0]?.spec.template.spec;
-  const image = spec?.containers[0]?.image;
-  if (image === undefined)
-    throw new MetalbridgeError(
-      "NoProbeImage",
-      `namespace ${namespace} has no controller with an image to use`,
-      {
-        summary: "pass an image of metalbridge that the nodes can pull, or the namespace of the controller",
-        command: "metalbridge cluster-fit --namespace metalbridge-system",
-      },
-    );
-  return { image, pullSecrets: spec?.imagePullSecrets ?? [] };
+  nodes: readonly Node[],
+  { namespace, concurrency, timeout, probeImage, signal }: ClusterFitOptions & { readonly namespace: string },
+): Promise<ReadonlyMap<string, ProbeEnd>> {
+  const ends = new Map<string, ProbeEnd>();
+  if (nodes.length === 0) return ends;
+  const { image, pullSecrets } = await imageFor(cluster, namespace, probeImage);
+  await removeLeftovers(cluster, namespace);
+  const run = randomUUID().slice(0, 8);
+  const waiting = [...nodes.entries()];
+  const probeNode = async (index: number, node: Node): Promise<ProbeEnd | undefined> => {
+    const known = probeNodeFailure(node);
+    if (known !== undefined) return known;
+    const { name } = node.metadata;
+    const deadlineSeconds = Math.max(1, Math.ceil(timeout / 1_000));
+    const ref = { name: `metalbridge-fit-${run}-${index}`, namespace };
+    const pod = fitProbePod({ ...ref, node: name, image, pullSecrets, deadlineSeconds });
+    const nodeFailure = async () => {
+      const found = await cluster.client.get(NODES, { name });
+      if (found.ok) return probeNodeFailure(found.value);
+      return found.error.kind === "notFound" ? probeNodeFailure(undefined) : undefined;
+    };
+    const ran = await runProbePod(cluster, pod, { signal, limitMs: timeout, nodeFailure });
+    return ran.ok ? ran.value : probeFailed(ran.error.reason, ran.error.message);
+  };
+  const work = async (): Promise<void> => {
+    for (let next = waiting.shift(); next !== undefined && !signal.aborted; next = waiting.shift()) {
+      const end = await probeNode(...next);
+      if (end !== undefined) ends.set(next[1].metadata.name, end);
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, work));
+  return ends;
+}
+
+/** Deletes pods of killed runs. They stop at their deadline, but nothing else deletes them. */
+async function removeLeftovers({ client, connection }: Cluster, namespace: string): Promise<void> {
+  const labelSelector = `app.kubernetes.io/name=${PROBE_LABELS["app.kubernetes.io/name"]}`;
+  const found = await client.list(PODS, { namespace, labelSelector });
+  if (!found.ok) return;
+  const nowMs = Date.now() + (connection.serverAheadMs() ?? 0);
+  const left = found.value.items.filter((pod) => isStaleProbePod(pod, nowMs));
+  await Promise.all(left.map(({ metadata: { name } }) => client.remove(PODS, { name, namespace })));
 }

@@ -4,7 +4,7 @@ import {
   isStaleProbePod,
   probeFailed,
   probeNodeFailure,
-  readFitPod,
+  readProbePod,
 } from "../../controller/workload/one-shot-pod.ts";
 import { A100S, aHost, aNode, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
 import { machineFromHost } from "../../fitness/density/place.ts";
@@ -39,7 +39,7 @@ const answer = (totalGib: number, availableGib = totalGib * 0.9) =>
 function ask(node: Parameters<typeof nodeResult>[0], text: string, more: Partial<RankRequest> = {}) {
   const asked = request(more);
   const wanted = matchingRecords(records, asked.model);
-  return nodeResult(node, { at: "answered", text }, records, wanted, asked);
+  return nodeResult(node, { at: "answered", text, node: node.metadata.name }, records, wanted, asked);
 }
 
 test("a name means its model or its family, never a specialized model", () => {
@@ -180,7 +180,6 @@ const plan = {
   name: "p",
   namespace: "n",
   node: "node-1",
-  run: "1a2b3c4d",
   image: "metalbridge:1",
   pullSecrets: [],
   deadlineSeconds: 180,
@@ -202,18 +201,31 @@ test("a pod with a runtime class asks NVIDIA's runtime for its tools; others ask
 });
 
 test("a pod's status is an answer, a failure, or waiting", () => {
-  expect(readFitPod(pod(ended(0, "{}")))).toEqual({ at: "answered", text: "{}" });
-  expect(readFitPod(pod(ended(1, "no /proc")))).toEqual(probeFailed("Error", "no /proc"));
-  expect(readFitPod(pod(ended(137, "")))).toEqual(probeFailed("Error", "exit code 137"));
+  expect(readProbePod(pod(ended(0, "{}")))).toEqual({ at: "answered", text: "{}", node: "node-1" });
+  expect(readProbePod(pod(ended(1, "no /proc")))).toEqual(probeFailed("Error", "no /proc"));
+  expect(readProbePod(pod(ended(137, "")))).toEqual(probeFailed("Error", "exit code 137"));
   const late = { phase: "Failed", reason: "DeadlineExceeded", message: "was active too long" } as const;
-  expect(readFitPod(pod(late))).toEqual(probeFailed("DeadlineExceeded", "was active too long"));
+  expect(readProbePod(pod(late))).toEqual(probeFailed("DeadlineExceeded", "was active too long"));
   const waiting = (reason: string): Pod["status"] => ({
     phase: "Pending",
     containerStatuses: [{ name: "probe", state: { waiting: { reason, message: "not found" } } }],
   });
-  expect(readFitPod(pod(waiting("ImagePullBackOff")))).toMatchObject({ at: "failed" });
-  expect(readFitPod(pod(waiting("ContainerCreating")))).toMatchObject({ at: "waiting" });
-  expect(readFitPod(pod(undefined))).toMatchObject({ at: "waiting" });
+  expect(readProbePod(pod(waiting("ImagePullBackOff")))).toMatchObject({ at: "failed" });
+  expect(readProbePod(pod(waiting("ContainerCreating")))).toMatchObject({ at: "waiting" });
+  expect(readProbePod(pod(undefined))).toMatchObject({ at: "waiting" });
+  const unscheduled = { type: "PodScheduled", status: "False", message: "0/3 nodes are available" } as const;
+  expect(readProbePod(pod({ phase: "Pending", conditions: [unscheduled] }))).toEqual({
+    at: "waiting",
+    why: "0/3 nodes are available",
+  });
+});
+
+test("the container is found by its name, also while the proxy of a mesh keeps the pod running", () => {
+  const proxy = { name: "istio-proxy", ready: true, state: { running: {} } };
+  const beside = (status: Pod["status"]) =>
+    pod({ phase: "Running", containerStatuses: [proxy, ...(status?.containerStatuses ?? [])] });
+  expect(readProbePod(beside(ended(0, "{}")))).toMatchObject({ at: "answered", text: "{}" });
+  expect(readProbePod(beside(ended(1, "no /proc")))).toEqual(probeFailed("Error", "no /proc"));
 });
 
 test("a node that cannot answer is not asked", () => {

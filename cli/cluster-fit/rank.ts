@@ -1,5 +1,6 @@
 /** Ranks the reports of nodes and Hosts, in the format of llmfit-cluster-fit. Pure. */
 
+import type { ProbeEnd } from "../../controller/workload/one-shot-pod.ts";
 import { createMatcher } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { type Fit, fitOn } from "../../fitness/density/fits.ts";
@@ -14,7 +15,6 @@ import { type NodeReport, readNodeReport } from "../../src/api/node-report.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { compareText } from "../../src/util/text.ts";
 import { alignColumns } from "../program/table.ts";
-import type { FitProbeResult } from "./probe.ts";
 
 export interface RankRequest {
   readonly model: string;
@@ -132,7 +132,7 @@ export function hostResult(
 /** The result of a node, from the report of its probe pod and the GPUs of its device plugin. */
 export function nodeResult(
   object: Node,
-  end: FitProbeResult,
+  end: ProbeEnd,
   records: readonly CatalogRecord[],
   matching: ReadonlySet<CatalogRecord>,
   request: RankRequest,

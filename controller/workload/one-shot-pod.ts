@@ -21,18 +21,15 @@ export const PROBE_LABELS = {
   "app.kubernetes.io/name": "metalbridge-fit-probe",
   "app.kubernetes.io/managed-by": "metalbridge-cluster-fit",
 };
-/** Label whose value is unique to each run of the command. */
-export const LABEL_RUN = "metalbridge.dev/fit-run";
 const PROBE_CONTAINER = "probe";
 const LEFTOVER_MS = 60_000;
-const ANSWER_FILE = "/dev/termination-log";
+/** A probe writes its result into this file, from which the kubelet puts it into the pod's status. */
+export const ANSWER_FILE = "/dev/termination-log";
 
 export interface ProbePodPlan {
   readonly name: string;
   readonly namespace: string;
   readonly node: string;
-  /** ID of the command run that created the pod. */
-  readonly run?: string;
   readonly image: string;
   readonly pullSecrets: NonNullable<PodSpec["imagePullSecrets"]>;
   readonly deadlineSeconds: number;
@@ -47,19 +44,18 @@ const NVIDIA_TOOLS = [
 ];
 
 /** A pod that reads its node. It is bound to the node directly, without the scheduler. */
-export function fitProbePod({ name, namespace, node, run, ...plan }: ProbePodPlan): Pod {
+export function fitProbePod({ name, namespace, node, ...plan }: ProbePodPlan): Pod {
   const { runtimeClassName } = plan;
   const spec = runOnceContainer(plan, {
-    args: ["cluster-fit", "--probe-to", ANSWER_FILE],
+    args: ["node", "--probe-to", ANSWER_FILE],
     env: runtimeClassName === undefined ? undefined : NVIDIA_TOOLS,
-    terminationMessagePath: ANSWER_FILE,
     resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { memory: "256Mi" } },
   });
   return {
     metadata: {
       name,
       namespace,
-      labels: { ...WITHOUT_MESH.labels, ...PROBE_LABELS, ...(run === undefined ? {} : { [LABEL_RUN]: run }) },
+      labels: { ...WITHOUT_MESH.labels, ...PROBE_LABELS },
       annotations: WITHOUT_MESH.annotations,
     },
     spec: {
@@ -94,6 +90,7 @@ export function runOnceContainer(
         name: PROBE_CONTAINER,
         image,
         ...container,
+        terminationMessagePath: ANSWER_FILE,
         // Puts the output into the pod's status, because reading logs requires a separate permission.
         terminationMessagePolicy: "FallbackToLogsOnError",
         securityContext: {
@@ -113,16 +110,16 @@ export interface ProbeFailure {
   readonly message: string;
 }
 
-export type ProbeOutcome =
-  | { readonly at: "waiting"; readonly why: string }
-  | { readonly at: "answered"; readonly text: string }
+export type ProbeEnd =
+  | { readonly at: "answered"; readonly text: string; readonly node: string | undefined }
   | ProbeFailure;
+export type ProbeOutcome = { readonly at: "waiting"; readonly why: string } | ProbeEnd;
 
-export function readFitPod(pod: Pod): ProbeOutcome {
+export function readProbePod(pod: Pod): ProbeOutcome {
   const ended = probeState(pod)?.terminated;
   // A proxy that a mesh adds nevertheless keeps the pod running.
   if (pod.status?.phase === "Succeeded" || ended?.exitCode === 0)
-    return { at: "answered", text: ended?.message ?? "" };
+    return { at: "answered", text: ended?.message ?? "", node: pod.spec.nodeName };
   if (pod.status?.phase === "Failed" || ended !== undefined) {
     const exit = ended === undefined ? "" : `exit code ${ended.exitCode}`;
     const message = pod.status?.message ?? (ended?.message || exit);
@@ -133,7 +130,7 @@ export function readFitPod(pod: Pod): ProbeOutcome {
 }
 
 /** Finds the container by name, because a mesh may have put its proxy first. */
-export function probeState({ status }: Pod) {
+function probeState({ status }: Pod) {
   return status?.containerStatuses?.find(({ name }) => name === PROBE_CONTAINER)?.state;
 }
 
@@ -164,7 +161,7 @@ export function probeNodeFailure(node: Node | undefined): ProbeFailure | undefin
 const TERMINAL_REASONS = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
 
 /** Reads a pod that has not finished. A stuck pod will not run without a change. */
-export function readWaitingPod(pod: Pod): { readonly at: "waiting" | "stuck"; readonly why: string } {
+function readWaitingPod(pod: Pod): { readonly at: "waiting" | "stuck"; readonly why: string } {
   const { phase = "Pending", conditions = [] } = pod.status ?? {};
   const { reason, message } = probeState(pod)?.waiting ?? {};
   if (reason !== undefined && reason !== "ContainerCreating") {

@@ -390,7 +390,7 @@ test("the files of the image run without anything beside them", async () => {
   expect((await run("controller", "--help")).stdout).toContain("--health-address");
   expect((await run("catalog", "show", "Qwen2.5-7B")).stdout).toContain("Qwen/Qwen2.5-7B-Instruct");
   const answer = path.join(folder.path, "answer");
-  await run("cluster-fit", "--probe-to", answer);
+  await run("node", "--probe-to", answer);
   expect(JSON.parse(readFileSync(answer, "utf8"))).toMatchObject({
     memory: { totalBytes: expect.any(Number) },
   });

@@ -8,17 +8,12 @@ import { PODS } from "../../../src/kube/kinds.ts";
 import { publishReport } from "../../../src/kube/node-report.ts";
 import { createQueue, type Recheck } from "../../../src/kube/queue.ts";
 import type { ApiFailure, KubeClient, ObjectRef } from "../../../src/kube/types.ts";
-import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
+import type { Node } from "../../../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { Watches } from "../../watches/watches.ts";
-import {
-  fitProbePod,
-  type ProbeOutcome,
-  type ProbePodPlan,
-  probeNodeFailure,
-  readFitPod,
-} from "../../workload/one-shot-pod.ts";
+import { fitProbePod, probeNodeFailure } from "../../workload/one-shot-pod.ts";
 import { ApiCallFailed } from "../apply/failure.ts";
+import { runProbe } from "./probe.ts";
 
 export interface NodeProbesOptions {
   readonly client: KubeClient;
@@ -51,7 +46,7 @@ const CONCURRENCY = 8;
 const DEADLINE_SECONDS = 60;
 /** After this the probe has failed. If its node works, the pod stops earlier, by its deadline. */
 const MAX_MS = 2 * DEADLINE_SECONDS * 1_000;
-const POLL_MS = 1_000;
+const RECHECK_MS = 1_000;
 /** Minimum time between a failed probe of a node and the next. */
 const RETRY_MS = 3_600_000;
 
@@ -60,16 +55,14 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
   const { clock, log, signal, watches, probing, fitness } = options;
   if (probing === undefined || fitness === undefined) return { probe: () => {} };
   const failedAtMs = new Map<string, number>();
-  const firstSeenMs = new Map<string, number>();
   const queue = createQueue<string>({
     clock,
     log: log.child({ queue: "node probes" }),
     signal,
     concurrency: CONCURRENCY,
     reconcile: async (name) => {
-      const outcome = await pass({ ...options, probing, fitness }, name, firstSeenMs);
+      const outcome = await pass({ ...options, probing, fitness }, name);
       if (typeof outcome === "object") return outcome;
-      firstSeenMs.delete(name);
       if (outcome === undefined) return undefined;
       log.warn({ node: name }, `node probe: ${outcome}`);
       failedAtMs.set(name, clock.monotonicMs());
@@ -126,25 +119,29 @@ function hasNvidia({ gpus }: NodeRead): boolean {
 }
 
 /** Returns the time of the next pass, or a text if the probe failed. */
-async function pass(
-  options: Probes,
-  name: string,
-  /** When the pod of each node was first seen, by this machine's clock, because the API server's may differ. */
-  firstSeenMs: Map<string, number>,
-): Promise<Recheck | string | undefined> {
-  const { client, watches, clock, fitness, probing } = options;
+async function pass(options: Probes, name: string): Promise<Recheck | string | undefined> {
+  const { client, watches, fitness, probing } = options;
   const ref = { name: `metalbridge-probe-${name}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
   if (hasReport(watches, name)) return remove(client, ref);
   const node = watches.nodes.get(name);
   const problem = probeNodeFailure(node);
-  if (problem?.reason === "NodeNotReady") return { recheckAfterMs: POLL_MS };
+  if (problem?.reason === "NodeNotReady") return { recheckAfterMs: RECHECK_MS };
   if (node === undefined || problem !== undefined) return `${problem?.reason}: ${problem?.message}`;
-  const pod = await podOn(client, ref, node, { ...probing, hasNvidia: hasNvidia(fitness.readNode(node)) });
-  const end = readFitPod(pod);
-  const sinceMs = firstSeenMs.get(name) ?? clock.monotonicMs();
-  firstSeenMs.set(name, sinceMs);
-  if (end.at === "waiting" && clock.monotonicMs() - sinceMs < MAX_MS) return { recheckAfterMs: POLL_MS };
-  const failure = await outcomeOf(options, node, end);
+  const pod = fitProbePod({
+    ...ref,
+    node: name,
+    image: probing.image,
+    pullSecrets: probing.imagePullSecrets.map((secret) => ({ name: secret })),
+    deadlineSeconds: DEADLINE_SECONDS,
+    runtimeClassName: hasNvidia(fitness.readNode(node)) ? probing.runtimeClassName : undefined,
+  });
+  const ran = await runProbe(options, pod, { limitMs: MAX_MS });
+  if (!ran.ok) throw failed("run", ran.error);
+  const end = ran.value;
+  // The next leader adopts the pod.
+  if (end === undefined) return undefined;
+  const failure =
+    end.at === "answered" ? await publish(options, node, end.text) : `${end.reason}: ${end.message}`;
   await remove(client, ref);
   return failure;
 }
@@ -152,34 +149,6 @@ async function pass(
 async function remove(client: KubeClient, ref: ObjectRef): Promise<undefined> {
   const removed = await client.remove(PODS, ref);
   if (!removed.ok && removed.error.kind !== "notFound") throw failed("delete", removed.error);
-}
-
-/** Creates the pod of a probe, or adopts one that an earlier leader created. */
-async function podOn(
-  client: KubeClient,
-  on: Pick<ProbePodPlan, "name" | "namespace">,
-  node: Node,
-  { image, imagePullSecrets, runtimeClassName, hasNvidia }: Probing & { readonly hasNvidia: boolean },
-): Promise<Pod> {
-  const pullSecrets = imagePullSecrets.map((name) => ({ name }));
-  const pod = fitProbePod({
-    ...on,
-    node: node.metadata.name,
-    image,
-    pullSecrets,
-    deadlineSeconds: DEADLINE_SECONDS,
-    runtimeClassName: hasNvidia ? runtimeClassName : undefined,
-  });
-  const made = await client.create(PODS, pod);
-  if (!made.ok && made.error.kind !== "alreadyExists") throw failed("create", made.error);
-  const found = await client.get(PODS, on);
-  if (!found.ok) throw failed("read", found.error);
-  return found.value;
-}
-
-async function outcomeOf(options: Probes, node: Node, end: ProbeOutcome): Promise<string | undefined> {
-  if (end.at === "answered") return publish(options, node, end.text);
-  return end.at === "failed" ? `${end.reason}: ${end.message}` : end.why;
 }
 
 /** Publishes the report. Returns a text if the output is unusable. */

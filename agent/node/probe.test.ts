@@ -1,10 +1,10 @@
 /** The answer of a probe pod, which sees the node's /proc and /sys, and no device of it. */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { readNodeReport } from "../../src/api/node-report.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { writeNodeReport } from "./write-node-report.ts";
+import { readAsProbe } from "./main.ts";
 
 const GIB = 1024 ** 3;
 
@@ -23,9 +23,8 @@ test("a probe pod without devices answers how much memory an AMD GPU has", async
     mkdirSync(dirname(join(folder.path, path)), { recursive: true });
     writeFileSync(join(folder.path, path), text);
   }
-  const file = join(folder.path, "answer");
-  await writeNodeReport(file, folder.path);
-  expect(readNodeReport(readFileSync(file, "utf8"))).toMatchObject({
+
+  expect(readNodeReport(await readAsProbe(folder.path))).toMatchObject({
     at: "known",
     report: { gpus: [{ vendor: "amd", memoryBytes: 192 * GIB, count: 1, unified: false }], leftOut: [] },
   });
