@@ -23,8 +23,15 @@ import { type Fixed, fixAll } from "./doctor/fix.ts";
 import { probeFromCluster } from "./doctor/from-cluster.ts";
 import { type Gathered, type GatherOptions, gather } from "./doctor/gather.ts";
 import { doctorOnHosts } from "./doctor/on-hosts.ts";
-import { type DoctorReport, doctorExitCode, renderDoctorReport, reportFields } from "./doctor/render.ts";
-import { exitCodeOfHosts, hostFields, renderHostReports } from "./doctor/render-hosts.ts";
+import {
+  type DoctorReport,
+  doctorExitCode,
+  exitCodeOfHosts,
+  hostFields,
+  renderDoctorReport,
+  renderHostReports,
+  reportFields,
+} from "./doctor/render.ts";
 import { ownPrefix } from "./engine/programs.ts";
 import { currentPlatform } from "./install/context.ts";
 import { becomeAgentUser } from "./install/installed-agent.ts";

@@ -1,5 +1,4 @@
 /** `metalbridge selftest`: tests on this machine what the agent relies on, and records the output of system tools. */
-
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,12 +10,12 @@ import { MetalbridgeError, remedyOf } from "../src/api/errors.ts";
 import { FIREWALL_FOLDER } from "../src/macos/doctor/firewall.ts";
 import { createRunTool } from "../src/util/command.ts";
 import { outputFlag } from "./cluster/flags.ts";
+import { exitCodes } from "./program/exit-codes.ts";
 import { printJson, printLine } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { PARENT_FLAG, runAsParent } from "./selftest/abandoned.ts";
 import { createRecorder, type Recorder, writeRecording } from "./selftest/record.ts";
-import { countByStatus, renderResult, renderSummary, selftestExitCode } from "./selftest/render.ts";
-import { runSteps, type SelftestResult } from "./selftest/step.ts";
+import { runSteps, type SelftestOutcome, type SelftestResult } from "./selftest/step.ts";
 import { allSteps } from "./selftest/table.ts";
 
 interface Flags {
@@ -94,4 +93,42 @@ async function selftest(flags: Flags): Promise<void> {
 
 async function write(folder: string, recorder: Recorder): Promise<string> {
   return writeRecording(folder, await recorder.files());
+}
+
+const STATUSES = [
+  "failed",
+  "unknown",
+  "ok",
+  "notApplicable",
+] as const satisfies readonly SelftestOutcome["status"][];
+const NAME = 16;
+const LABELS = { failed: "failed", unknown: "unknown", ok: "ok", notApplicable: "-" } as const;
+
+/** One line, printed after each step. The expected fact follows if it was not confirmed. */
+function renderResult({ name, proves, status, found }: SelftestResult): string {
+  const head = `${LABELS[status].padEnd(7)}  ${name.padEnd(NAME)}  ${found}`;
+  return status === "failed" || status === "unknown" ? `${head}\n         expected: ${proves}` : head;
+}
+
+function renderSummary(results: readonly SelftestResult[]): string {
+  const counts = countByStatus(results);
+  return `${counts.failed} failed, ${counts.unknown} unknown, ${counts.ok} passed, ${counts.notApplicable} not applicable`;
+}
+
+/** As in doctor: 1 if a step failed, 3 if a fact could not be checked, else 0. */
+function selftestExitCode(results: readonly SelftestResult[]): number {
+  const { failed, unknown } = countByStatus(results);
+  if (failed > 0) return exitCodes.failed;
+  return unknown > 0 ? exitCodes.warnings : exitCodes.ok;
+}
+
+function countByStatus(
+  results: readonly SelftestResult[],
+): Readonly<Record<SelftestOutcome["status"], number>> {
+  const of = (status: SelftestOutcome["status"]) =>
+    results.filter((result) => result.status === status).length;
+  return Object.fromEntries(STATUSES.map((status) => [status, of(status)])) as Record<
+    SelftestOutcome["status"],
+    number
+  >;
 }

@@ -25,6 +25,7 @@ import { explainAttempt, unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { findController, runProbePod } from "../cluster/probe.ts";
+import { forEachConcurrently } from "../program/concurrently.ts";
 import {
   hostResult,
   matchingRecords,
@@ -147,7 +148,6 @@ async function probeNodes(
   const { image, pullSecrets } = await imageFor(cluster, namespace, probeImage);
   await removeLeftovers(cluster, namespace);
   const run = randomUUID().slice(0, 8);
-  const waiting = [...nodes.entries()];
   const probeNode = async (index: number, node: Node): Promise<ProbeEnd | undefined> => {
     const known = probeNodeFailure(node);
     if (known !== undefined) return known;
@@ -163,13 +163,11 @@ async function probeNodes(
     const ran = await runProbePod(cluster, pod, { signal, limitMs: timeout, nodeFailure });
     return ran.ok ? ran.value : probeFailed(ran.error.reason, ran.error.message);
   };
-  const work = async (): Promise<void> => {
-    for (let next = waiting.shift(); next !== undefined && !signal.aborted; next = waiting.shift()) {
-      const end = await probeNode(...next);
-      if (end !== undefined) ends.set(next[1].metadata.name, end);
-    }
+  const work = async ([index, node]: [number, Node]): Promise<void> => {
+    const end = signal.aborted ? undefined : await probeNode(index, node);
+    if (end !== undefined) ends.set(node.metadata.name, end);
   };
-  await Promise.all(Array.from({ length: concurrency }, work));
+  await forEachConcurrently(nodes.entries(), work, concurrency);
   return ends;
 }
 

@@ -4,11 +4,11 @@ import { hostSchema } from "../../src/api/host.ts";
 import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { testScreens } from "../../test/golden/text.ts";
+import { parseDescribeTarget } from "../describe.ts";
 import { printable } from "../program/table.ts";
 import { type HostDetails, renderHost } from "./host.ts";
 import { type ReplicaFacts, renderReplica } from "./replica.ts";
 import { renderServiceDetails, type ServiceFacts } from "./service.ts";
-import { parseDescribeTarget } from "./target.ts";
 
 const NOW = Date.parse("2026-03-01T12:00:00Z");
 

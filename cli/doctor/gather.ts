@@ -28,7 +28,7 @@ import { readDarwin } from "./darwin.ts";
 import { findEngines, foundRuntimesOf, readPinnedEngines } from "./engines.ts";
 import { type OwnEngines, readFiles, readOwnEngines, readStateDir, readWriteSpeed } from "./files.ts";
 import { type Inventory, readInventory } from "./inventory.ts";
-import { readLinux } from "./linux-host.ts";
+import { readLinux } from "./linux.ts";
 import { lookupFault, tryReach } from "./reach.ts";
 import { knownReading, mapReading, readAll } from "./read-all.ts";
 import type { Tools } from "./system.ts";

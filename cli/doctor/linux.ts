@@ -1,11 +1,14 @@
 /** Readings of Linux hosts from /proc, /sys and systemctl: the counterparts of src/macos/doctor. */
 import { constants } from "node:fs";
 import { access, readdir, readFile } from "node:fs/promises";
+import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { Link, Reading, Readings, ServiceReading } from "../../src/doctor/readings.ts";
 import { TRACES } from "../../src/engines/traces.ts";
 import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import type { RunTool } from "../../src/util/command.ts";
+import { knownReading, readAll } from "./read-all.ts";
+import { readFileLimit, type SystemReadings, type Tools } from "./system.ts";
 
 const UNIT = "metalbridge-agent.service";
 const ENGINE_UNITS = TRACES.flatMap(({ units }) => (units === undefined ? [] : [units]));
@@ -19,6 +22,39 @@ export interface LinuxRoots {
 }
 
 export const linuxRoots: LinuxRoots = { proc: "/proc", sys: "/sys", dev: "/dev" };
+
+/** Takes all readings of a Linux host. */
+export async function readLinux(
+  { run, limitMs, routed }: Tools,
+  roots = linuxRoots,
+): Promise<SystemReadings> {
+  return readAll(
+    {
+      powerSource: readLinuxPowerSource(roots),
+      oomKills: readOomKills(roots),
+      isPsiAvailable: readPsi(roots),
+      links: routed.then((address) => readLinuxLinks(roots, address, addressesByLink())),
+      service: readUnit(run),
+      supervised: readLinuxSupervised(run),
+      hostFirewall: readHostFirewall(run),
+      gpus: readLinuxGpuVendors(roots),
+      fileLimit: readFileLimit(run),
+      programs: readLinuxPrograms(roots),
+      listeners: readLinuxListeners(roots),
+      ephemeral: knownReading(readLinuxEphemeralPorts(roots)),
+    },
+    limitMs,
+  );
+}
+
+function addressesByLink(): ReadonlyMap<string, readonly string[]> {
+  return new Map(
+    Object.entries(networkInterfaces()).map(([name, found]) => [
+      name,
+      (found ?? []).map(({ address }) => address),
+    ]),
+  );
+}
 
 /** Lists the processes with a command line; kernel threads have none. */
 export async function readLinuxPrograms({ proc }: LinuxRoots): Promise<Reading<readonly RunningProgram[]>> {

@@ -5,7 +5,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { serveModel } from "../../test/fixtures/model-server.ts";
 import { type HostReport, parseReport, readReport } from "./on-hosts.ts";
-import { exitCodeOfHosts, hostFields, renderHostReports } from "./render-hosts.ts";
+import { exitCodeOfHosts, hostFields, renderHostReports } from "./render.ts";
 
 const result = (status: CheckResult["status"], code: string, finding = ""): CheckResult =>
   ({ status, code, finding, check: "a check", reason: "because" }) as CheckResult;

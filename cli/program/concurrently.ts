@@ -7,10 +7,11 @@ const AT_ONCE = 8;
 export async function forEachConcurrently<T>(
   items: Iterable<T>,
   work: (item: T) => Promise<void>,
+  atOnce = AT_ONCE,
 ): Promise<void> {
   const rest = items[Symbol.iterator]();
   const worker = async () => {
     for (let next = rest.next(); next.done !== true; next = rest.next()) await work(next.value);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  await Promise.all(Array.from({ length: atOnce }, worker));
 }
