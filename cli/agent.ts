@@ -85,12 +85,7 @@ export function addMachineFlags(command: Command): Command {
 }
 
 async function agent(flags: AgentFlags): Promise<void> {
-  const retired: string[] = [];
-  const given = loadAgentConfig({
-    file: flags.config,
-    flags: agentSettingsOf(flags),
-    onRetired: (keys) => retired.push(...keys),
-  });
+  const given = loadAgentConfig({ file: flags.config, flags: agentSettingsOf(flags) });
   const config: AgentConfig = {
     ...given,
     llamaServer: [...llamaServerPaths(given, { prefix: ownPrefix() })],
@@ -98,7 +93,6 @@ async function agent(flags: AgentFlags): Promise<void> {
   const { catalog } = config.llmfit;
   const stop = listenForStop(flags);
   const log = createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config));
-  if (retired.length > 0) log.warn({ keys: retired }, "these keys no longer have any effect: remove them");
   useProxies(config.proxy);
   reportProxies(log);
   await runAgent(config, {

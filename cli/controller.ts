@@ -8,20 +8,6 @@ import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-/** Flags that are accepted and ignored, because the Deployment of an earlier version passes them. */
-const RETIRED_FLAGS = [
-  "identity",
-  "lease-duration-seconds",
-  "lease-renew-deadline-seconds",
-  "lease-retry-seconds",
-  "max-header-bytes",
-  "live-eviction-seconds",
-  "live-eviction-observations",
-  "live-eviction-cooldown-seconds",
-  "live-eviction-minimum-stay-seconds",
-  "preflight-certificate-days",
-];
-
 interface ControllerFlags extends DaemonFlags {
   readonly catalog?: readonly string[];
   readonly [key: string]: unknown;
@@ -80,7 +66,6 @@ export function configureController(command: Command): void {
   addTunnelOptions(command);
   addEngineOptions(command);
   addFitnessOptions(command);
-  for (const flag of RETIRED_FLAGS) command.addOption(new Option(`--${flag} <value>`).hideHelp());
 }
 
 function addBenchmarkOptions(command: Command): void {
@@ -168,23 +153,9 @@ function addAutoscalingFlags(command: Command): void {
 }
 
 async function controller({ logLevel, exitWithStdin, catalog, ...flags }: ControllerFlags): Promise<void> {
-  const { settings, retired } = withoutRetired(flags);
-  const config = parseControllerConfig(settings);
+  const config = parseControllerConfig(flags);
   const log = createJsonLog(logLevel);
-  if (retired.length > 0) log.warn({ flags: retired }, "these flags no longer have any effect: remove them");
   const stop = listenForStop({ exitWithStdin });
   const records = config.fitness ? (await readCatalogFiles(catalog)).records : [];
   await runController({ config, records, log, signal: stop.signal });
-}
-
-/** The flags without the retired ones, and the names of the retired ones that were passed. */
-export function withoutRetired(flags: Readonly<Record<string, unknown>>) {
-  const settings = { ...flags };
-  const retired: string[] = [];
-  for (const flag of RETIRED_FLAGS) {
-    const key = new Option(`--${flag}`).attributeName();
-    if (settings[key] !== undefined) retired.push(`--${flag}`);
-    delete settings[key];
-  }
-  return { settings, retired };
 }

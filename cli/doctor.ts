@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { text as readText } from "node:stream/consumers";
 import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
-import { loadAgentConfig, withoutRetired } from "../agent/config/load.ts";
+import { loadAgentConfig } from "../agent/config/load.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "../agent/config/schema.ts";
 import { type CheckResult, runChecks } from "../src/doctor/checks/check.ts";
 import { valueOfReading } from "../src/doctor/readings.ts";
@@ -159,9 +159,7 @@ async function checkMachine(flags: Flags): Promise<DoctorReport> {
 
 /** The configuration that a running agent has loaded. See doctor/run-for-agent.ts. */
 async function readAgentConfig(): Promise<AgentConfig> {
-  const given = JSON.parse(await readText(process.stdin)) as AgentSettings;
-  // During an upgrade the running agent may still have the previous version.
-  return agentConfigSchema.parse(withoutRetired(given).settings);
+  return agentConfigSchema.parse(JSON.parse(await readText(process.stdin)));
 }
 
 async function readAndCheck(

@@ -153,7 +153,7 @@ function claimsOf(token: string): HostClaims {
   if (generation === undefined)
     throw new MetalbridgeError(
       "JoinTokenInvalid",
-      `this is not a join token of host ${host}, or it is from an earlier version`,
+      `this is not a join token of host ${host}`,
       remedyOf("JoinTokenInvalid", { host }),
     );
   return { ...claims, host, generation };

@@ -103,7 +103,6 @@ function describeJob(job: ManagedJob): string {
 function describeAgent(agent: ObservedAgent): string {
   if (agent.at === "none") return "not running";
   if (agent.at === "unknown") return `unknown: ${agent.why}`;
-  if (agent.at === "old") return `pid ${agent.pid}, without a version`;
   const readiness = agent.troubles.length === 0 ? "ready" : `not ready: ${agent.troubles.join(", ")}`;
   return `pid ${agent.pid}, version ${agent.version}, ${agent.phase === "serving" ? readiness : "starting"}`;
 }

@@ -9,7 +9,7 @@ import { podsSettingsOf, probingOf } from "../controller/service/pods/config.ts"
 import { gatewayConfigSchema, parseGatewayConfig } from "../gateway/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
 import { extenderConfigSchema, parseExtenderConfig } from "../server/extender/config.ts";
-import { configureController, withoutRetired } from "./controller.ts";
+import { configureController } from "./controller.ts";
 import { configureGateway } from "./gateway.ts";
 import { configureNode } from "./node.ts";
 import { configureSchedulerExtender } from "./scheduler-extender.ts";
@@ -187,17 +187,6 @@ test("what the controller was given reaches live eviction, preflight, and what r
     imagePullSecrets: ["a", "b"],
     runtimeClassName: "nvidia",
   });
-});
-
-test("a flag of an earlier version is accepted, ignored and named", () => {
-  const command = new Command();
-  configureController(command);
-  const args = ["--lease-duration-seconds", "30", "--max-header-bytes=2048", "--live-eviction-percent", "5"];
-  command.action(() => {}).parse(args, { from: "user" });
-  const { logLevel: _, ...flags } = command.opts();
-  const { settings, retired } = withoutRetired(flags);
-  expect(parseControllerConfig(settings)).toMatchObject({ liveEvictionPercent: 5 });
-  expect(retired).toEqual(["--lease-duration-seconds", "--max-header-bytes"]);
 });
 
 test("without their flags, live eviction and preflight are off", () => {

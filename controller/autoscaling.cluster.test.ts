@@ -3,24 +3,20 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { packageRoot } from "../local/package-root.ts";
 import { findKEDACrds } from "../scripts/setup/definitions.mjs";
 import { getCondition } from "../src/api/conditions.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
-import { DEPLOYMENTS } from "../src/kube/kinds.ts";
-import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeObject } from "../src/kube/types.ts";
-import { startReflector } from "../src/kube/watch/reflector.ts";
-import type { Deployment, Pod } from "../src/kube/workload-objects.ts";
+import type { Pod } from "../src/kube/workload-objects.ts";
 import { freePort } from "../test/bed/ports.ts";
 import { ENGINE_PORT, reportReplica } from "../test/bed/scripted-host.ts";
 import { until } from "../test/bed/until.ts";
 import { aggregationArgs } from "../test/cluster/aggregation.ts";
 import { WITHOUT_PODS } from "../test/cluster/planes.ts";
-import { quietLog } from "../test/cluster/quiet-log.ts";
 import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
@@ -170,47 +166,6 @@ test("only the API server may read external metrics, and it lets only those who 
   expect(JSON.parse(await bench.objects.raw(route))).toMatchObject({ kind: "ExternalMetricValueList" });
   const as = ["--as", "stranger", "--as-group", "system:authenticated"];
   await expect(bench.cluster.kubectl(["get", "--raw", route, ...as])).rejects.toThrow(/Forbidden|forbidden/);
-});
-
-test("after an upgrade, a service keeps the replicas that an HPA had set in its Deployment", async () => {
-  await bench.apply({
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
-    metadata: { name: "metalbridge-model-cache", namespace: NS },
-    spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
-  });
-  await bench.model(NS, "cached", { accelerator: "cpu" });
-  await bench.apply(inferenceService(NS, "old", { modelRef: "cached", autoscaling: { maxReplicas: 5 } }));
-  const scaledUntil = () =>
-    bench.objects.until(NS, "hpa/old", ({ spec }) =>
-      expect(spec.scaleTargetRef.kind).toBe("InferenceService"),
-    );
-  await scaledUntil();
-  await bench.objects.until(NS, "deployment/old", ({ spec }) => expect(spec.replicas).toBe(1));
-  await bench.stopController();
-  // As an earlier version left them: its HPA scaled the Deployment.
-  const target = { apiVersion: "apps/v1", kind: "Deployment", name: "old" };
-  await bench.objects.patch(NS, "hpa/old", { spec: { scaleTargetRef: target } });
-  await bench.objects.scale(NS, "deployment/old", 4);
-  expect((await bench.service(NS, "old")).spec.replicas).toBe(1);
-  const seen: unknown[] = [];
-  const end = new AbortController();
-  onTestFinished(() => end.abort());
-  const deployments = startReflector<Deployment>({
-    ...{ connection: bench.connection, clock: systemClock, log: quietLog, signal: end.signal },
-    ...{ kind: DEPLOYMENTS, namespace: NS, fieldSelector: "metadata.name=old" },
-    onChange: (_, deployment) => seen.push(deployment?.spec.replicas),
-  });
-  await deployments.whenSynced();
-
-  await restartController();
-  await scaledUntil();
-  await bench.serviceUntil(NS, "old", ({ spec, status }) => {
-    expect(spec.replicas).toBe(4);
-    expect(status?.desiredReplicas).toBe(4);
-  });
-  expect(new Set(seen)).toEqual(new Set([4]));
-  await bench.objects.remove(NS, "isvc/old");
 });
 
 test("the replicas stay while the requests of a ready pod are not known", async () => {

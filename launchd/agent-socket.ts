@@ -25,8 +25,8 @@ export function queryAgent(path: string): Promise<ObservedAgent> {
     });
     socket.once("end", () => {
       const answer = parseAgentReply(text);
-      if (answer === undefined) finish({ at: "unknown", why: "its answer is not an agent's" });
-      else finish("version" in answer ? { at: "answers", ...answer } : { at: "old", pid: answer.pid });
+      const why = "its answer is not an agent's";
+      finish(answer === undefined ? { at: "unknown", why } : { at: "answers", ...answer });
     });
     socket.once("error", (error: NodeJS.ErrnoException) => {
       const isNone = ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");

@@ -45,19 +45,6 @@ test("flags win over the file, the file over defaults, groups key by key, and th
   expect(Object.isFrozen(config.sources)).toBe(true);
 });
 
-test("a key of an earlier version is accepted, ignored and named", async () => {
-  const retired: string[] = [];
-  const path = await file("disk: { verifyRate: 1Mi, verifyDays: 7 }\ndrain: { propagationMs: 5 }\n");
-  const config = loadAgentConfig({
-    file: path,
-    flags: base,
-    env: {},
-    onRetired: (keys) => retired.push(...keys),
-  });
-  expect(config.disk.verifyDays).toBe(7);
-  expect(retired).toEqual(["disk.verifyRate", "drain.propagationMs"]);
-});
-
 test.each([
   "portRange: 20000-20999",
   "portRange: ' 20000 - 20999 '",

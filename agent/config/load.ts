@@ -22,12 +22,7 @@ export interface ConfigInput {
   /** For a host that joins: replaces the machine's name, and ignores the kubeconfig of the environment. */
   readonly joiningAs?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Called with the retired keys that the file or the profile sets. */
-  readonly onRetired?: (keys: readonly string[]) => void;
 }
-
-/** Keys of earlier versions: they are accepted and ignored, so that an upgraded agent starts with its old file. */
-const RETIRED_KEYS = ["disk.verifyRate", "drain.propagationMs"];
 
 /** Throws MetalbridgeError that names the key. */
 export function loadAgentConfig(input: ConfigInput): AgentConfig {
@@ -64,21 +59,8 @@ function readSettings({ file, flags = {}, ...input }: ConfigInput, env: NodeJS.P
   const managedFile = input.managedFile ?? (isMac ? MANAGED_PREFERENCES : undefined);
   const managed = managedFile === undefined ? undefined : readManagedPreferences(managedFile, env.PATH);
   const ownFile = file === undefined ? {} : readConfigFile(file);
-  const { settings, retired } = withoutRetired(merge(ownFile, managed ?? {}));
-  if (retired.length > 0) input.onRetired?.(retired);
-  const merged = merge(settings, defined(flags));
-  return { settings: merged, from: [file, managed === undefined ? undefined : managedFile] };
-}
-
-/** Removes retired keys, and returns their names so that the caller can warn. */
-export function withoutRetired(settings: AgentSettings) {
-  const remaining: Record<string, unknown> = structuredClone(settings);
-  const retired = RETIRED_KEYS.filter((path) => {
-    const [group = "", key = ""] = path.split(".");
-    const values = remaining[group];
-    return isGroup(values) && Object.hasOwn(values, key) && Reflect.deleteProperty(values, key);
-  });
-  return { settings: remaining as AgentSettings, retired };
+  const settings = merge(merge(ownFile, managed ?? {}), defined(flags));
+  return { settings, from: [file, managed === undefined ? undefined : managedFile] };
 }
 
 /** Converts a machine's name to a DNS label. */

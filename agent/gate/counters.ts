@@ -41,10 +41,8 @@ export function addCounters(to: RouteCounters, from: RouteCounters): void {
       to[kind].counts[bucket] = (to[kind].counts[bucket] ?? 0) + value;
     to[kind].sum += from[kind].sum;
   }
-  // A gate of an earlier release does not count streams.
-  const { count, firstByteSeconds } = from.streams ?? createCounters().streams;
-  to.streams.count += count;
-  to.streams.firstByteSeconds += firstByteSeconds;
+  to.streams.count += from.streams.count;
+  to.streams.firstByteSeconds += from.streams.firstByteSeconds;
 }
 
 /** Counts the first byte of an answer. */

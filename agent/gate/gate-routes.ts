@@ -116,7 +116,7 @@ class Routes implements GateRoutes {
     const route = status.routes[id];
     if (route === undefined) return { problem: status.fileProblem ?? "the gate does not have the route yet" };
     const { inFlight, streams } = route;
-    const load = { inFlight, firstTokens: streams?.count, firstTokenSeconds: streams?.firstByteSeconds };
+    const load = { inFlight, firstTokens: streams.count, firstTokenSeconds: streams.firstByteSeconds };
     if (route.isServing || (status.isLeaving && gate?.isHandingOver() === true)) return { load };
     return { problem: status.isLeaving ? "the gate is stopping" : route.problems.join("; "), load };
   }

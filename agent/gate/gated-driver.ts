@@ -106,7 +106,7 @@ function seedOf(launch: EngineLaunch, engineVersion: string | undefined): RouteS
   const adapters = named.length === 0 ? undefined : named;
   return {
     service: template.serviceName,
-    namespace: namespaceIn(launch),
+    namespace: String(launch.record.namespace),
     listen,
     ...gateFiles,
     engineKeyFile,
@@ -115,14 +115,8 @@ function seedOf(launch: EngineLaunch, engineVersion: string | undefined): RouteS
   };
 }
 
-function namespaceIn({ record }: Pick<EngineTrace, "record">): string | undefined {
-  return typeof record.namespace === "string" ? record.namespace : undefined;
-}
-
-function seedIn({ record }: EngineTrace): RouteSeed | undefined {
-  const { route } = record;
-  if (typeof route !== "object" || route === null) return undefined;
-  return { namespace: namespaceIn({ record }), ...(route as RouteSeed) };
+function seedIn({ record: { route } }: EngineTrace): RouteSeed | undefined {
+  return typeof route === "object" && route !== null ? (route as RouteSeed) : undefined;
 }
 
 interface InstanceRoute {

@@ -33,7 +33,7 @@ test("a list is narrowed from a daemon that compresses where it may, and refused
 });
 
 test("a gateway that has chosen the service may send any model name, and others only those of the service", async () => {
-  await using pair = await startPair({ namespace: "apps" });
+  await using pair = await startPair();
   const statusOf = async (model: string, headers = {}) =>
     (await post(pair.url + CHAT, { model }, headers)).status;
   const chosen = { "x-metalbridge-cluster": "apps/chat" };
@@ -47,20 +47,11 @@ test("a gateway that has chosen the service may send any model name, and others 
 
 test("a request that a gateway sends to the former address of another service gets 503 to be retried elsewhere", async () => {
   for (const protocol of ["openai", "any"] as const) {
-    await using pair = await startPair({ namespace: "apps", protocol });
+    await using pair = await startPair({ protocol });
     const answer = await post(pair.url + CHAT, {}, { "x-metalbridge-cluster": "other/chat" });
     expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "2"]);
     expect(pair.daemon.received).toEqual([]);
   }
-});
-
-test("a route of an earlier release, which does not know its namespace, is chosen by the service's name", async () => {
-  await using pair = await startPair();
-  const statusOf = async (service: string) =>
-    (await post(pair.url + CHAT, { model: "gpt-4o" }, { "x-metalbridge-cluster": service })).status;
-  expect([await statusOf("apps/chat"), await statusOf("apps/other"), await statusOf("apps/a-chat")]).toEqual([
-    200, 503, 503,
-  ]);
 });
 
 test("Ollama's own routes name the model too, and a client's keep_alive cannot unload it", async () => {

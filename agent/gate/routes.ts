@@ -20,8 +20,8 @@ export interface GateRoute {
   readonly id: string;
   /** The model's name in clients' requests. */
   readonly service: string;
-  /** Namespace of the service; absent in the routes of an earlier release. */
-  readonly namespace?: string | undefined;
+  /** Namespace of the service. */
+  readonly namespace: string;
   readonly listen: { readonly address: string; readonly port: number };
   readonly target: {
     readonly host: string;
@@ -83,8 +83,7 @@ export interface RouteStatus {
   readonly state: PassState;
   /** Requests whose head was read and whose response has not finished. */
   readonly inFlight: number;
-  /** Absent in the status of a gate of an earlier release. */
-  readonly streams?: RouteCounters["streams"];
+  readonly streams: RouteCounters["streams"];
   readonly connections: number;
   readonly listening: boolean;
   /** The route listens, and has the keys and the certificate that it needs. */
@@ -120,9 +119,7 @@ export function isRouteFor(
   { service, namespace }: Pick<GateRoute, "service" | "namespace">,
   chosen: string | readonly string[] | undefined,
 ): boolean {
-  if (chosen === undefined) return true;
-  const full = namespace === undefined ? `/${service}` : keyOf({ namespace, name: service });
-  return typeof chosen === "string" && (namespace === undefined ? chosen.endsWith(full) : chosen === full);
+  return chosen === undefined || chosen === keyOf({ namespace, name: service });
 }
 
 /** Identifies a listening socket, so that the next gate finds it among those that it receives. */

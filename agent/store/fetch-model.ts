@@ -220,12 +220,6 @@ function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
 export function requestKey(request: ModelRequest): string {
   const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
   const { quantization, revision, changeMarker, secret } = request;
-  // Absent fields add nothing, so that the keys of earlier versions stay valid.
-  const marked = changeMarker === undefined ? [] : [changeMarker];
-  const isPlain = quantization === undefined && revision === undefined && changeMarker === undefined;
-  const selected = isPlain ? [] : [quantization, revision, ...marked];
-  const owner = secret === undefined ? [] : [{ secret }];
-  return fileKey(
-    JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...selected, ...owner]),
-  );
+  const parts = [source, files, mmproj, format, sha256.toLowerCase()];
+  return fileKey(JSON.stringify([...parts, quantization, revision, changeMarker, secret]));
 }

@@ -78,7 +78,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     },
     unevictable: () => unevictableModels(refs, usage, retention),
   });
-  const origins = createOrigins(layout, refs);
+  const origins = createOrigins(layout);
   const sharing = createContentSharing(layout, refs, origins, clock);
   sharing.onOffers(() => options.onOffers?.());
   const fetcher = createFetcher(options, layout, refs, { admission, usage, sharing, origins });
@@ -215,7 +215,7 @@ function createFetcher(
   };
 }
 
-/** An earlier version may have stored content from an endpoint that another Secret selected. The Secret of stored content is not read. */
+/** The endpoint that the Secret or this machine selects may have changed since the fetch. The Secret of stored content is not read. */
 function isFromCurrentEndpoint({ files }: Ref, request: ModelRequest, fetcher: ModelFetcher): boolean {
   if (request.secret !== undefined && request.credentials === undefined) return true;
   const { holds } = openRemote(parseSource(request.source), request, fetcher);

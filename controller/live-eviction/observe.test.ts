@@ -66,23 +66,16 @@ test("a node has room for a pod if it fits in addition to the pods of services, 
   expect(nodeHasRoom({ ...node, status: {} }, [], podOf({}))).toBe(true);
 });
 
-test("pods stay if a service has, or may have, several, or if the template of an older controller has no gate", () => {
-  const scaled = (replicas?: number, ...schedulingGates: { name: string }[]): Deployment => ({
+test("pods stay if a service has, or may have, several", () => {
+  const scaled = (replicas?: number): Deployment => ({
     metadata: { name: "chat" },
-    spec: {
-      replicas,
-      selector: {},
-      template: { spec: { containers: [], schedulingGates } },
-    },
+    spec: { replicas, selector: {}, template: { spec: { containers: [] } } },
   });
   const upTo = (maxReplicas: number) => ({ spec: { autoscaling: { maxReplicas } } }) as InferenceService;
-  const gate = { name: "metalbridge.dev/placement" };
   expect(moveRefusal([], undefined)).toBeUndefined();
-  expect(moveRefusal([scaled(undefined, gate)], upTo(1))).toBeUndefined();
-  expect(moveRefusal([scaled(2, gate)], undefined)).toMatch(/a single pod/);
-  expect(moveRefusal([scaled(1, gate)], upTo(2))).toMatch(/a single pod/);
-  for (const others of [[], [{ name: "kueue.x-k8s.io/admission" }]])
-    expect(moveRefusal([scaled(1, ...others)], undefined)).toMatch(/older controller.*rollout restart chat$/);
+  expect(moveRefusal([scaled()], upTo(1))).toBeUndefined();
+  expect(moveRefusal([scaled(2)], undefined)).toMatch(/a single pod/);
+  expect(moveRefusal([scaled(1)], upTo(2))).toMatch(/a single pod/);
 });
 
 /** A Model whose GPUs only its flavors name, on nodes of two classes, and a pod of it on the second flavor. */

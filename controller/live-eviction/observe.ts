@@ -24,7 +24,6 @@ import { backendOf } from "../backend/turns.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { modelKeyOf, namedModels } from "../service/path.ts";
 import { usableClasses } from "../service/pods/claims.ts";
-import { hasPlacementGate } from "../service/pods/gates.ts";
 import { isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
 import { readReportedNode } from "../watches/nodes.ts";
 import type { Watches } from "../watches/watches.ts";
@@ -101,22 +100,18 @@ function identityOf({ uid = "", name, creationTimestamp = "" }: KubeObject["meta
 
 /**
  * The reason why no pod of these Deployments may move. A move replaces all pods of a Deployment, so with several pods it would also
- * move those on good nodes. Without the scheduling gate, nothing would keep the new pod off the node.
+ * move those on good nodes.
  */
 export function moveRefusal(
   deployments: readonly Deployment[],
   service: InferenceService | undefined,
 ): string | undefined {
-  if (
+  const hasSeveral =
     deployments.some(({ spec }) => (spec.replicas ?? 1) > 1) ||
-    (service?.spec.autoscaling?.maxReplicas ?? 1) > 1
-  )
-    return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
-  const older = deployments.find(({ spec }) => !hasPlacementGate(spec.template));
-  return (
-    older &&
-    `its Deployment is of an older controller, without the scheduling gate; to add it: metalbridge rollout restart ${older.metadata.name}`
-  );
+    (service?.spec.autoscaling?.maxReplicas ?? 1) > 1;
+  return hasSeveral
+    ? "live eviction moves only services with a single pod, and this one has, or may scale to, more"
+    : undefined;
 }
 
 /** Machines with their scores, and whether they could run the replica now. */

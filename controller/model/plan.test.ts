@@ -12,7 +12,6 @@ import { classifyModel } from "./source/classify.ts";
 import {
   firstRecord,
   type InspectionResult,
-  isInspected,
   isInspectionDue,
   recordInspection,
 } from "./source/inspections.ts";
@@ -34,10 +33,7 @@ const cases = readdirSync(FOLDER).filter((name) => name.endsWith(".input.yaml"))
 
 test.each(cases)("golden: %s", (name) => {
   const { model, hosts = [], inspection, cache }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
-  const status = planModelStatus(
-    { model, hosts, task: taskOf(model), inspection, isKnown: isInspected(model), cache },
-    NOW,
-  );
+  const status = planModelStatus({ model, hosts, task: taskOf(model), inspection, cache }, NOW);
   const expected = new URL(name.replace(".input.", ".plan."), FOLDER);
   if (process.env.UPDATE_GOLDEN === "1") writeFileSync(expected, stringify(status, { lineWidth: 0 }));
   expect(status).toEqual(parse(readFileSync(expected, "utf8")));
@@ -52,7 +48,6 @@ test("planning a second time with the first status changes nothing", () => {
       task: taskOf(seen),
       inspection,
       cache,
-      isKnown: isInspected(seen),
     });
     const first = planModelStatus(observe(model), NOW);
     expect(planModelStatus(observe({ ...model, status: first }), "2027-01-01T00:00:00Z")).toEqual(first);
@@ -168,10 +163,7 @@ const chosen = (revision = commit): InspectionResult => ({
 
 function statusOf(observed: Model, inspection: InspectionResult | undefined) {
   const task = classifyModel(observed);
-  return planModelStatus(
-    { model: observed, hosts: [], task, inspection, isKnown: isInspected(observed) },
-    NOW,
-  );
+  return planModelStatus({ model: observed, hosts: [], task, inspection }, NOW);
 }
 
 test("a new Model pins its commit, and the file that its quantization chose", () => {
@@ -263,15 +255,6 @@ test("OnChange reports sources whose versions cannot be distinguished", () => {
   expect(messageOf({ source: "hf://org/repo" })).toBe("");
 });
 
-test("a Model that an earlier version resolved stays unpinned, unless hosts could not resolve it", () => {
-  const status = { phase: "Ready" as const, observedGeneration: 1, files: ["m.gguf"], revision: commit };
-  const only: InspectionResult = { at: "found", found: { ...found.found, revision: commit } };
-  expect(statusOf({ ...model({ quantization: "Q4" }), status }, only).pinned).toBeUndefined();
-  expect(isInspectionDue({ ...model({ quantization: "Q4" }), status }, undefined, 0)).toBe(true);
-  expect(statusOf({ ...model({ quantization: "Q4" }), status }, chosen()).pinned).toBeDefined();
-  expect(isInspectionDue({ ...model(), status }, undefined, 0)).toBe(false);
-});
-
 test("a refused Model keeps its pin, and so its content once it is accepted again", () => {
   const base = model();
   const only: InspectionResult = { at: "found", found: { ...found.found, revision: commit } };
@@ -279,7 +262,7 @@ test("a refused Model keeps its pin, and so its content once it is accepted agai
   const code = "ModelCacheAmbiguous";
   const task = classifyModel(base, { at: "refused", code, message: "" });
   const of = { ...base, status };
-  const refused = planModelStatus({ model: of, hosts: [], task, inspection: undefined, isKnown: true }, NOW);
+  const refused = planModelStatus({ model: of, hosts: [], task, inspection: undefined }, NOW);
   expect(refused).toMatchObject({ reason: code, pinned: status.pinned });
   const later = { ...only, found: { ...only.found, revision: "d".repeat(40) } };
   expect(statusOf({ ...base, status: refused }, later).pinned).toEqual(status.pinned);
@@ -293,9 +276,7 @@ test("a host that has another quantization of the repository has no copy", () =>
   const namesWith = (sha256: string | undefined) => {
     const inspection: InspectionResult = { at: "found", found: { ...found.found, sha256 } };
     const task = taskOf(of);
-    return planModelStatus({ model: of, hosts, task, inspection, isKnown: false }, NOW).hosts?.map(
-      ({ name }) => name,
-    );
+    return planModelStatus({ model: of, hosts, task, inspection }, NOW).hosts?.map(({ name }) => name);
   };
   expect(namesWith("8".repeat(64))).toEqual(["q8"]);
   expect(namesWith(undefined)).toEqual(["q4", "q8"]);
@@ -313,7 +294,7 @@ test("a Model for pods that fetch the weights themselves is Ready in a format th
       quantization: "awq-4bit",
     },
   };
-  const status = planModelStatus({ model: forPods, hosts: [], task, inspection, isKnown: false }, NOW);
+  const status = planModelStatus({ model: forPods, hosts: [], task, inspection }, NOW);
   expect(status).toMatchObject({
     ...{ phase: "Ready", message: expect.stringContaining("each pod") },
     quantization: "awq-4bit",
@@ -329,7 +310,6 @@ test("a file on a host is Unknown until a service has served it, and a missing f
         hosts: [],
         task: taskOf(of),
         inspection: undefined,
-        isKnown: false,
         services: [{ metadata: { name: "chat" }, spec: { modelRef: "m" }, status } as InferenceService],
       },
       NOW,
@@ -363,7 +343,7 @@ test("a file that pods also name is served by hosts, and the Model says that pod
       }) as InferenceService,
   );
   const task = classifyModel(onDisk, desiredCacheOf(onDisk, services, settings));
-  const observed = { model: onDisk, hosts: [], task, inspection: undefined, isKnown: false };
+  const observed = { model: onDisk, hosts: [], task, inspection: undefined };
   const statusWith = (status: InferenceService["status"]) =>
     planModelStatus({ ...observed, services: services.map((one) => ({ ...one, status })) }, NOW);
   for (const [status, phase] of [

@@ -24,7 +24,7 @@ import type { CacheState } from "./cache/plan.ts";
 import { copiesOf } from "./copies.ts";
 import { assessPrefetch } from "./prefetch.ts";
 import type { Task } from "./source/classify.ts";
-import type { InspectionResult } from "./source/inspections.ts";
+import { type InspectionResult, isInspected } from "./source/inspections.ts";
 import { type ObservedSource, pinnedOf, planPin } from "./source/pin.ts";
 
 export interface ModelObservation extends ObservedSource {
@@ -214,7 +214,7 @@ function judge(observation: ModelObservation): Verdict {
 }
 
 function judgeRemote(
-  { model, inspection, isKnown }: ModelObservation,
+  { model, inspection }: ModelObservation,
   task: Extract<Task, { at: "remote" }>,
 ): Verdict {
   if (inspection?.at === "found") {
@@ -223,7 +223,7 @@ function judgeRemote(
     if (problem !== undefined) return failed(problem.code, describeError(problem), false);
     return ready("SourceResolved", task.message, inspectedFacts(model, found));
   }
-  if (isKnown)
+  if (isInspected(model))
     return withInspectionProblem(ready("SourceResolved", task.message, knownFacts(model)), inspection);
   // All other results require facts that are already known.
   return inspection?.at === "failed"

@@ -261,7 +261,6 @@ async function writeStatus(
     task,
     inspection: record?.result,
     changes: record?.changes ?? 0,
-    isKnown: isInspected(model),
     services: ports.servicesOf(keyOf(model.metadata)),
     benchmark: ports.benchmarkOf?.(keyOf(model.metadata)),
     cache,

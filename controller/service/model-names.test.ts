@@ -7,22 +7,21 @@ import { type NamespaceExists, planModelNames, undecidedNames } from "./model-na
 interface Given {
   readonly names?: readonly string[];
   readonly createdAt?: string;
-  /** Recorded claims. Without them the service is new, or with `isLegacy` from a release that recorded none. */
+  /** Recorded claims. Without them the service is new. */
   readonly record?: Readonly<Record<string, string>>;
-  readonly isLegacy?: boolean;
 }
 
 const FIRST = "2026-01-01T00:00:00Z";
 const LATER = "2026-01-02T00:00:00Z";
 const NOW = "2026-01-03T00:00:00Z";
 
-function service(key: string, { names = [], createdAt = FIRST, record, isLegacy = false }: Given = {}) {
+function service(key: string, { names = [], createdAt = FIRST, record }: Given = {}) {
   const [namespace, name] = key.split("/");
   const modelNames = record && Object.entries(record).map(([one, since]) => ({ name: one, since }));
   return inferenceServiceSchema.parse({
     metadata: { namespace, name, creationTimestamp: createdAt },
     spec: { modelRef: "m", endpoint: { modelNames: names.map((one) => ({ name: one })) } },
-    status: isLegacy || record !== undefined ? { phase: "Ready", modelNames } : undefined,
+    status: record !== undefined ? { phase: "Ready", modelNames } : undefined,
   });
 }
 
@@ -41,7 +40,7 @@ function planned(services: readonly Service[], exists = onlyTheirs(services)) {
   const last = services.at(-1);
   if (last === undefined) throw new Error("no service");
   const { modelNames, conditions, recheckAfterMs } = planModelNames(table, last, exists, NOW);
-  const record = modelNames && Object.fromEntries(modelNames.map(({ name, since }) => [name, since]));
+  const record = Object.fromEntries(modelNames.map(({ name, since }) => [name, since]));
   return { record, texts: conditions.map(textOf), recheckAfterMs, table, last };
 }
 
@@ -97,12 +96,6 @@ const claims: [title: string, services: readonly Service[], exists: NamespaceExi
     { chat: LATER, "gpt-4o": LATER },
   ],
   [
-    "a service of an earlier release does so too",
-    [service("apps/chat", { names: ["gpt-4o"], isLegacy: true })],
-    () => true,
-    { chat: FIRST, "gpt-4o": FIRST },
-  ],
-  [
     "a name that is added later is claimed from now on, and the others keep their times",
     [service("apps/chat", { names: ["gpt-4o"], record: { chat: FIRST } })],
     () => true,
@@ -132,12 +125,6 @@ const claims: [title: string, services: readonly Service[], exists: NamespaceExi
   ["the name of an existing namespace is not", [service("apps/chat", SLASH)], () => true, { chat: FIRST }],
   ["not while that is unknown", [service("apps/chat", SLASH)], () => undefined, { chat: FIRST }],
   [
-    "not for a service of an earlier release either",
-    [service("apps/chat", { ...SLASH, isLegacy: true })],
-    () => true,
-    { chat: FIRST },
-  ],
-  [
     "an accepted name stays when the namespace is created",
     [service("apps/chat", { ...SLASH, record: { chat: FIRST, "bank/chat": LATER } })],
     () => true,
@@ -163,22 +150,10 @@ test.each(claims)("%s", (_, services, exists, record) => {
   const { record: recorded, table, last } = planned(services, exists);
   expect(recorded).toEqual(record);
   // The pass that follows the write changes nothing.
-  const modelNames = Object.entries(recorded ?? {}).map(([name, since]) => ({ name, since }));
+  const modelNames = Object.entries(recorded).map(([name, since]) => ({ name, since }));
   const written = { ...last, status: { phase: "Ready" as const, modelNames } };
   table.set(serviceNamesOf(written));
   expect(planModelNames(table, written, exists, "2026-02-01T00:00:00Z").modelNames).toEqual(modelNames);
-});
-
-test("a service of an earlier release keeps its names while the namespace cannot be read", () => {
-  const { record, texts, recheckAfterMs } = planned(
-    [service("apps/chat", { ...SLASH, isLegacy: true })],
-    () => undefined,
-  );
-  expect(record).toBeUndefined();
-  expect(texts).toEqual([
-    "ModelNamesAccepted=True NamesAccepted: gateways offer apps/chat as apps/chat, bank/chat, chat",
-  ]);
-  expect(recheckAfterMs).toBeGreaterThan(0);
 });
 
 test("the condition of the pass that accepts a name is that of the following passes", () => {

@@ -27,8 +27,7 @@ type Names = Pick<PublicNames, "namesOf" | "sharesOf" | "takenFrom" | "heldSince
 export type NamespaceExists = (namespace: string) => boolean | undefined;
 
 export interface PlannedNames extends Partial<Recheck> {
-  /** Undefined: the claims stay unrecorded. */
-  readonly modelNames: InferenceServiceStatus["modelNames"];
+  readonly modelNames: NonNullable<InferenceServiceStatus["modelNames"]>;
   /** Empty for a service that has its own name and asks for no other. */
   readonly conditions: ConditionUpdate[];
 }
@@ -61,12 +60,6 @@ export function planModelNames(
   const { key, claims } = serviceNamesOf(service);
   const undecided = undecidedNames(publicNames, service);
   const isUnknown = undecided.some(({ namespace }) => exists(namespace) === undefined);
-  const inUse = new Set(claims.flatMap(({ name, isAccepted }) => (isAccepted ? [name] : [])));
-  if (isUnknown && undecided.some(({ name }) => inUse.has(name))) {
-    // It has used the name since before claims were recorded, and must not lose it because a read has failed.
-    const conditions = conditionsOf(publicNames, service, []);
-    return { modelNames: undefined, conditions, recheckAfterMs: FAILED_READ_RECHECK_MS };
-  }
   const refused = undecided.filter(({ namespace }) => exists(namespace) !== false);
   const lost = new Set([...fullNamesOfOthers(publicNames, key), ...refused.map(({ name }) => name)]);
   const modelNames = claims

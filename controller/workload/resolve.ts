@@ -42,7 +42,6 @@ import {
   keepGroupTemplates,
   keepTemplate,
   type RenderedFor,
-  withoutNodeChoice,
 } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
@@ -140,8 +139,8 @@ function oncePerAccelerator(claimBytes: PodNeed["claimBytes"]): PodNeed["claimBy
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   const found = workloadInputOf(input);
   if ("at" in found) return found;
-  const { parts, desired } = found;
-  const live = input.live && withoutNodeChoice(input.live, desired);
+  const { parts } = found;
+  const { live } = input;
   const runtimeBefore = (digest: string) => currentRuntime(live, digest);
   return workloadFor(found, runtimeBefore, (runtime, renderedFor) => {
     const rendered = buildWorkload({ ...parts, runtime, replicas: replicasOf(parts.service) });

@@ -64,7 +64,6 @@ export function healthProblem(
 ): string | undefined {
   if (agent.at === "none") return "the agent does not listen on its socket";
   if (agent.at === "unknown") return `the agent's socket: ${agent.why}`;
-  if (agent.at === "old") return `an agent without a version answers (pid ${agent.pid})`;
   if (agent.version !== version) return `version ${agent.version} answers (pid ${agent.pid}), not ${version}`;
   if (agent.phase !== "serving") return "the agent is still starting";
   const problems = agent.troubles.filter((code) => knownProblems?.includes(code) === false);

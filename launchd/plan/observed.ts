@@ -29,7 +29,6 @@ export type ObservedAgent =
   | { readonly at: "none" }
   /** The socket belongs to another user, or did not answer in time. No step depends on it. */
   | { readonly at: "unknown"; readonly why: string }
-  | { readonly at: "old"; readonly pid: number }
   | ({ readonly at: "answers" } & AgentReply);
 
 export type EntryState =

@@ -13,15 +13,12 @@ const agentAnswerSchema = z.object({
 
 export type AgentReply = z.infer<typeof agentAnswerSchema>;
 
-/** The first line holds the pid alone, which is the complete answer of an agent before 0.2. */
+/** The first line holds the pid alone, for an agent that finds the state folder in use. */
 export function renderAgentReply(answer: AgentReply): string {
   return `${answer.pid}\n${JSON.stringify(answer)}\n`;
 }
 
-/** Undefined if the text is not an agent's answer. An agent before 0.2 answers without a version. */
-export function parseAgentReply(text: string): AgentReply | { readonly pid: number } | undefined {
-  const [pid = "", json = ""] = text.split("\n");
-  if (!/^[1-9]\d*$/.test(pid)) return undefined;
-  const parsed = agentAnswerSchema.safeParse(parseJson(json));
-  return parsed.success ? parsed.data : { pid: Number(pid) };
+/** Undefined if the text is not an agent's answer. */
+export function parseAgentReply(text: string): AgentReply | undefined {
+  return agentAnswerSchema.safeParse(parseJson(text.split("\n")[1] ?? "")).data;
 }

@@ -78,8 +78,6 @@ export const IN_FLIGHT_NEEDS_KEY = "with-key";
 export const ANNOTATION_RENEWED_AT = "metalbridge.dev/renewed-at";
 /** On a Deployment that is paused until its pods are idle: start of the wait. */
 export const ANNOTATION_WAITING_SINCE = "metalbridge.dev/waiting-since";
-/** On a Deployment of a controller without scheduling gates: the nodes that its template excludes and prefers, as JSON. */
-export const ANNOTATION_NODE_CHOICE = "metalbridge.dev/node-choice";
 /** Scheduling gate of pods with placement.mode Auto; the controller chooses their nodes and removes it. */
 export const GATE_PLACEMENT = "metalbridge.dev/placement";
 /** On a Deployment whose pods move to other nodes while they serve: start of the move, the nodes to avoid, and the state to return to. */

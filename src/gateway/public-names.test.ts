@@ -6,15 +6,14 @@ import { createPublicNames, type PublicNames, type ServiceNames, serviceNamesOf 
 interface Given {
   readonly at?: number;
   readonly names?: readonly (string | readonly [string, number])[];
-  /** Recorded claims, by the minute. Without them the service is new, or with `isLegacy` from a release that recorded none. */
+  /** Recorded claims, by the minute. Without them the service is new. */
   readonly record?: Readonly<Record<string, number>>;
-  readonly isLegacy?: boolean;
 }
 
 const minute = (at: number) => `2026-01-01T00:${String(at).padStart(2, "0")}:00Z`;
 
 /** A service that was created in that minute. */
-function service(key: string, { at = 0, names = [], record, isLegacy = false }: Given = {}): ServiceNames {
+function service(key: string, { at = 0, names = [], record }: Given = {}): ServiceNames {
   const [namespace = "", name = ""] = key.split("/");
   const modelNames = names.map((one) =>
     typeof one === "string" ? { name: one } : { name: one[0], weight: one[1] },
@@ -23,10 +22,7 @@ function service(key: string, { at = 0, names = [], record, isLegacy = false }: 
     inferenceServiceSchema.parse({
       metadata: { namespace, name, creationTimestamp: minute(at) },
       spec: { modelRef: "m", endpoint: { modelNames } },
-      status:
-        isLegacy || record !== undefined
-          ? { phase: "Ready", modelNames: record && recorded(record) }
-          : undefined,
+      status: record && { phase: "Ready", modelNames: recorded(record) },
     }),
   );
 }
@@ -201,13 +197,10 @@ const holders: HolderRow[] = [
     [service("a/chat", { at: 9, ...gpt }), service("b/talk", { at: 1, ...gpt, record: { talk: 1, gpt: 5 } })],
   ],
   [
-    "after an upgrade, the oldest service has the name, whoever is recorded first",
+    "the oldest service has the name, whoever is recorded first",
     "a/old",
     "gpt",
-    [
-      service("a/old", { at: 1, ...gpt, isLegacy: true }),
-      service("b/new", { at: 2, ...gpt, record: { new: 2, gpt: 2 } }),
-    ],
+    [service("a/old", { at: 1, ...gpt }), service("b/new", { at: 2, ...gpt, record: { new: 2, gpt: 2 } })],
   ],
   [
     "the older service has the name of two claims of one second",
@@ -241,12 +234,6 @@ const holders: HolderRow[] = [
     "b/chat",
     "bank/chat",
     [service("apps/chat", slash), service("b/chat", { at: 5, ...slash, record: { "bank/chat": 5 } })],
-  ],
-  [
-    "one of an earlier release does until the controller has decided",
-    "apps/chat",
-    "bank/chat",
-    [service("apps/chat", { ...slash, isLegacy: true })],
   ],
   [
     "a longer name of another namespace is its name too",
@@ -305,13 +292,11 @@ const someService = fc
     record: fc.option(fc.dictionary(fc.constantFrom(...NAMES), fc.integer({ min: 0, max: 2 })), {
       nil: undefined,
     }),
-    isLegacy: fc.boolean(),
   })
-  .map(({ key, at, names, record, isLegacy }) =>
+  .map(({ key, at, names, record }) =>
     service(key, {
       at,
       record,
-      isLegacy,
       names: names.map(([name, weight]) => (weight === undefined ? name : [name, weight])),
     }),
   );

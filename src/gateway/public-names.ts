@@ -68,8 +68,7 @@ export function otherNamespaceOf(name: string, own: string): string | undefined 
 
 /**
  * The claims of a service: names that the user asked for, then its name and those of its adapters. A service without a record of
- * claims is new, or from a release without the record: it claims all its names since its creation. Only the latter, which has a
- * status, keeps names that may belong to other namespaces until the controller has decided.
+ * claims is new: it claims all its names since its creation.
  */
 export function serviceNamesOf({
   metadata,
@@ -86,14 +85,13 @@ export function serviceNamesOf({
   const isFirst = (claim: RequestedName, index: number) =>
     claim.name !== key && names.findIndex((other) => other.name === claim.name) === index;
   const record = status?.modelNames && new Map(status.modelNames.map((one) => [one.name, one.since]));
-  const claims = names.filter(isFirst).map((claim): ClaimedName => {
-    const isKnown = record?.has(claim.name) ?? status?.phase !== undefined;
-    return {
+  const claims = names.filter(isFirst).map(
+    (claim): ClaimedName => ({
       ...claim,
       since: record === undefined ? creationTimestamp : record.get(claim.name),
-      isAccepted: isKnown || otherNamespaceOf(claim.name, namespace) === undefined,
-    };
-  });
+      isAccepted: record?.has(claim.name) === true || otherNamespaceOf(claim.name, namespace) === undefined,
+    }),
+  );
   return { key, namespace, createdAt: creationTimestamp, claims };
 }
 

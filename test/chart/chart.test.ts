@@ -307,15 +307,6 @@ withHelm(`values become flags of the controller and fields of its pods${needsHel
   );
 });
 
-withHelm(`values of an earlier version that are retired are accepted${needsHelm}`, async () => {
-  const values = "controller.leaseDurationSeconds=30,preflight.mode=Warn,preflight.certificateDays=30";
-  const deployment = JSON.stringify(
-    (await render(helm, "--set", values)).find(({ kind }) => kind === "Deployment"),
-  );
-  expect(deployment).toContain('"--lease-duration-seconds=30"');
-  expect(deployment).not.toContain("certificate-days");
-});
-
 withHelm.each<[set: string, args: string]>([
   [
     "scheduler=null,benchmarks=null,labels=null,node.metricsPort=null",

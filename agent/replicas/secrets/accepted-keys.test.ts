@@ -63,7 +63,7 @@ test("a key that is added again is a key of the Secret again", () => {
   });
 });
 
-test("keys in the files of an earlier version that are not in the Secret count as removed now", () => {
+test("keys in the file of accepted keys that are neither in the Secret nor in the file of removed keys count as removed now", () => {
   const state = acceptKeys(parseAccepted("new\nold\n", ""), ["new"], { nowMs: 0, overlapMs: OVERLAP_MS });
   expect(state).toEqual({ current: ["new"], retired: new Map([["old", OVERLAP_MS]]) });
 });

@@ -17,9 +17,6 @@ const exitSchema = z.object({
   logTail: z.string(),
 });
 
-// words-allow: names on disk, which every version of the agent reads and writes
-const [RUNTIME_ON_DISK, WEIGHTS_ON_DISK] = ["hopelessWith", "hopelessWeights"] as const;
-
 const fileSchema = z.object({
   version: z.literal(1),
   port: z.number().int().optional(),
@@ -27,8 +24,14 @@ const fileSchema = z.object({
   crashesInARow: z.number().int().min(0).default(0),
   backoffUntilMs: z.number().optional(),
   recordedRunId: z.string().optional(),
-  [RUNTIME_ON_DISK]: z.string().optional(),
-  [WEIGHTS_ON_DISK]: z.string().optional(),
+  /** Set while the last run ended in a terminal failure: its runtime and weights. With any others, the start is retried. */
+  terminal: z
+    .object({
+      runtimeVersion: z.string(),
+      /** As `weights` of the model; absent if the agent crashed before it recorded them. */
+      weights: z.string().optional(),
+    })
+    .optional(),
   lastExit: exitSchema.optional(),
   /** Unexpected exits, by code. */
   exits: z.record(z.string(), z.number().int().min(0)).default({}),
@@ -39,22 +42,9 @@ const fileSchema = z.object({
   transitions: z.array(transitionSchema).default([]),
 });
 
-type HistoryFile = z.output<typeof fileSchema>;
+export type History = z.output<typeof fileSchema>;
 
-export interface History extends Omit<HistoryFile, typeof RUNTIME_ON_DISK | typeof WEIGHTS_ON_DISK> {
-  /** Set while the last run ended in a terminal failure. */
-  readonly terminal?: TerminalFailure | undefined;
-}
-
-/** The runtime and weights of a terminal failure. With any others, the start is retried. */
-export interface TerminalFailure {
-  readonly runtimeVersion: string;
-  /**
-   * As `weights` of the model; absent if not recorded: by an earlier version of the agent, or by one that
-   * crashed meanwhile.
-   */
-  readonly weights?: string | undefined;
-}
+export type TerminalFailure = NonNullable<History["terminal"]>;
 
 export type HistoryExit = z.output<typeof exitSchema>;
 
@@ -97,9 +87,7 @@ const EMPTY: History = {
 export function readReplicaHistory(dir: string): History {
   try {
     const parsed = fileSchema.safeParse(JSON.parse(readFileSync(join(dir, "history.json"), "utf8")));
-    if (!parsed.success) return EMPTY;
-    const { [RUNTIME_ON_DISK]: runtimeVersion, [WEIGHTS_ON_DISK]: weights, ...history } = parsed.data;
-    return runtimeVersion === undefined ? history : { ...history, terminal: { runtimeVersion, weights } };
+    return parsed.success ? parsed.data : EMPTY;
   } catch {
     return EMPTY;
   }
@@ -125,15 +113,10 @@ export function clearTerminal(state: HistoryHolder): void {
   if (terminal !== undefined) saveHistory(state, history);
 }
 
-export function writeHistory(dir: string, { terminal, ...history }: History): void {
-  const file: HistoryFile = {
-    ...history,
-    [RUNTIME_ON_DISK]: terminal?.runtimeVersion,
-    [WEIGHTS_ON_DISK]: terminal?.weights,
-  };
+export function writeHistory(dir: string, history: History): void {
   const path = join(dir, "history.json");
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  writeFileSync(`${path}.tmp`, JSON.stringify(file), { mode: 0o600 });
+  writeFileSync(`${path}.tmp`, JSON.stringify(history), { mode: 0o600 });
   renameSync(`${path}.tmp`, path);
 }
 

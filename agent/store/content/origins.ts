@@ -3,7 +3,6 @@ import { join } from "node:path";
 import * as z from "zod";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
-import type { Refs } from "../refs.ts";
 import type { StoreLayout } from "./layout.ts";
 import { readJson } from "./persisted-json.ts";
 
@@ -20,14 +19,14 @@ export type Origin = Pick<z.infer<typeof originSchema>, "isPublic" | "addresses"
 export interface ContentOrigins {
   /** Must be called before the content is published, so that every content has an origin. */
   readonly note: (sha256: string, address: string, isPublic: boolean) => Promise<void>;
-  /** Content that an earlier version stored counts as content that requires credentials. */
+  /** Content without a readable record counts as content of an unknown source that requires credentials. */
   readonly of: (sha256: string) => Promise<Origin>;
 }
 
 /** Sources of one content beyond this number are queried again. */
 const MAX_ADDRESSES = 16;
 
-export function createOrigins(layout: StoreLayout, refs: Pick<Refs, "all">): ContentOrigins {
+export function createOrigins(layout: StoreLayout): ContentOrigins {
   const inTurn = createSerializer();
   return {
     note: (sha256, address, isPublic) =>
@@ -44,14 +43,7 @@ export function createOrigins(layout: StoreLayout, refs: Pick<Refs, "all">): Con
         };
         await writeFileAtomic(path, JSON.stringify(origin));
       }),
-    of: async (sha256) => {
-      const known = await readJson(join(layout.origins, sha256), originSchema);
-      if (known !== undefined) return known;
-      const files = refs.all().flatMap((ref) => ref.files);
-      return {
-        isPublic: false,
-        addresses: files.filter((file) => file.sha256 === sha256).map(({ url }) => url),
-      };
-    },
+    of: async (sha256) =>
+      (await readJson(join(layout.origins, sha256), originSchema)) ?? { isPublic: false, addresses: [] },
   };
 }

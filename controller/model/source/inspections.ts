@@ -4,7 +4,6 @@ import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { SourceMark } from "../../../src/hub/inspect/change-marker.ts";
 import type { Inspected } from "../../../src/hub/inspect/inspect.ts";
-import { fileNameOf, parseSource } from "../../../src/models/source/parse.ts";
 
 export type InspectionResult =
   | {
@@ -78,7 +77,7 @@ type CheckMs = number | undefined;
 export function isInspectionDue(model: Model, last: InspectionRecord | undefined, nowMs: number): boolean {
   const current = recordFor(model, last);
   if (current !== undefined) return current.nextAtMs !== undefined && nowMs >= current.nextAtMs;
-  return !isInspected(model) || isChoicePending(model);
+  return !isInspected(model);
 }
 
 /** The record of a watched source that an earlier controller read. A random delay spreads the first checks of many Models. */
@@ -110,13 +109,6 @@ export function isInspected({ metadata, status }: Model): boolean {
     status.observedGeneration === metadata.generation &&
     status.files !== undefined
   );
-}
-
-/** True if an earlier version resolved the Model by quantization without pinning the chosen file. */
-function isChoicePending({ spec, status }: Model): boolean {
-  const { quantization, files = [], source } = spec;
-  if (quantization === undefined || files.length > 0 || status?.pinned !== undefined) return false;
-  return fileNameOf(parseSource(source)) === undefined;
 }
 
 /** Records an inspection and schedules the next one. `random` in [0, 1) spreads the inspections of many Models. */

@@ -12,8 +12,6 @@ export interface ObservedSource {
   readonly task: Task;
   /** The last inspection; undefined if there was none for this spec. */
   readonly inspection: InspectionResult | undefined;
-  /** True if the status already has the results of an inspection. */
-  readonly isKnown: boolean;
 }
 
 /** The pin in the status, if it is for the files that the spec selects. */
@@ -24,7 +22,7 @@ export function pinnedOf({ spec, status }: Model): Pinned | undefined {
 /**
  * The pin is part of the template of replicas, so it must be stable. An outage keeps it. IfNotPresent keeps the first pin.
  * OnChange keeps it while the source has the same content, even with new commits, unless the pinned commit was deleted and no
- * host could fetch it. A Model that an earlier version resolved gets no pin, because its engines would restart for nothing.
+ * host could fetch it.
  */
 export function planPin(observed: ObservedSource): Pinned | undefined {
   const { task, model } = observed;
@@ -33,7 +31,7 @@ export function planPin(observed: ObservedSource): Pinned | undefined {
   return task.at === "remote" ? planRemotePin(observed) : undefined;
 }
 
-function planRemotePin({ model, inspection, isKnown }: ObservedSource): Pinned | undefined {
+function planRemotePin({ model, inspection }: ObservedSource): Pinned | undefined {
   const { spec } = model;
   const before = pinnedOf(model);
   if (inspection?.at !== "found") return before;
@@ -43,7 +41,7 @@ function planRemotePin({ model, inspection, isKnown }: ObservedSource): Pinned |
   const chosen = choice && { key, ...choice };
   if (inspection.watched !== undefined)
     return followed(before, chosen ?? { key }, inspection.watched) ?? chosen;
-  if (before !== undefined || (isKnown && choice === undefined)) return before;
+  if (before !== undefined) return before;
   const commit = isCommit(revision) ? { revision } : undefined;
   return choice || commit ? { key, ...choice, ...commit } : undefined;
 }

@@ -125,7 +125,8 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
   /** The Deployment with other probes and scripts; returns the revision of its template. */
   async function asAnOlderController(name: string): Promise<string | undefined> {
     const { metadata, spec } = await get<Deployment>(`deployment/${name}`);
-    const template: PodTemplate = JSON.parse(metadata.annotations?.[ANNOTATION_TEMPLATE] ?? "");
+    const stored: { template: PodTemplate } = JSON.parse(metadata.annotations?.[ANNOTATION_TEMPLATE] ?? "");
+    const { template } = stored;
     const [engine, ...others] = template.spec.containers;
     if (engine === undefined) throw new Error("no container");
     const probes = {
@@ -135,7 +136,10 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     const lifecycle = { preStop: { sleep: { seconds: 1 } } };
     const containers = [{ ...engine, ...probes, lifecycle }, ...others];
     const older = withRevision({ ...template, spec: { ...template.spec, containers } });
-    const annotations = { ...metadata.annotations, [ANNOTATION_TEMPLATE]: JSON.stringify(older) };
+    const annotations = {
+      ...metadata.annotations,
+      [ANNOTATION_TEMPLATE]: JSON.stringify({ template: older }),
+    };
     const { name: named, namespace = NS, labels = {} } = metadata;
     const object = {
       metadata: { name: named, namespace, labels, annotations },

@@ -10,7 +10,7 @@ import {
 import { keyOf } from "../../../src/api/names.ts";
 import { PODS } from "../../../src/kube/kinds.ts";
 import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
-import type { Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { Term } from "../../workload/contract.ts";
@@ -37,7 +37,7 @@ export interface GateDecision {
 
 const MAX_REASON = 1_024;
 
-export function hasPlacementGate({ spec }: Pick<PodTemplate, "spec">): boolean {
+function hasPlacementGate({ spec }: Pod): boolean {
   return spec.schedulingGates?.some(({ name }) => name === GATE_PLACEMENT) === true;
 }
 

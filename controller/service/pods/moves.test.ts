@@ -51,7 +51,7 @@ test("a move renews the pods, and continues from the Deployment's annotation unt
   expect(settled({ ...ON, departures, isTemplateSame: false })).toEqual({ renewedAt: NOW });
 });
 
-test("a move whose annotation is lost, edited or of an older controller still stops no pod that serves", () => {
+test("a move whose annotation is lost or edited still stops no pod that serves", () => {
   const lost = { renewedAt: NOW, hasMoveStrategy: true };
   const hasOld = true;
   expect(settled({ ...lost, pods: { hasOld } })).toEqual({ renewedAt: NOW, move: { since: NOW, avoid: [] } });

@@ -19,7 +19,7 @@ import type { Rejection } from "../apply/rejection.ts";
 import { type OwnedObjects, ownedForPods } from "../owned/observe.ts";
 import { planTeardown, removals } from "../owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
-import { gatedPods, hasPlacementGate, outdatedPods, releasePods, replacePods } from "./gates.ts";
+import { gatedPods, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { podsInputOf } from "./input.ts";
 import { type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
@@ -32,7 +32,6 @@ import {
   isInGroup,
   isLive,
   isMakingRoom,
-  isStuck,
   isUnscheduled,
   type ObservedPods,
   readPods,
@@ -184,10 +183,9 @@ function withMove(
   if (resolved.at === "blocked" || !hasGate(input.service.spec)) return { resolution: resolved };
   const { own, key } = live;
   const [deployment] = own.deployments;
-  const resolution = withGate(input, resolved, pods);
-  if (resolution.at === "blocked" || deployment === undefined) return { resolution };
+  if (deployment === undefined) return { resolution: resolved };
   const { template, strategy } = deployment.spec;
-  const desired = resolution.workload.deployment.spec;
+  const desired = resolved.workload.deployment.spec;
   const move = settleMove({
     renewedAt: renewalOf(template),
     isTemplateSame: podRevisionOf(desired.template) === podRevisionOf(template),
@@ -205,14 +203,7 @@ function withMove(
     },
   });
   if (move.blocked !== undefined) cancelMove(ports, live, BLOCKED_NOTES[move.blocked](pods));
-  return { resolution: move.move === undefined ? resolution : onMove(resolution, move.move), move };
-}
-
-/** The template of an older controller names the nodes. It stays until all its pods wait, which nothing else could help. */
-function withGate(input: PodsInput, resolved: PodsResolved, pods: ObservedPods): PodsResolved | Blocked {
-  return isStuck(pods) && !hasPlacementGate(resolved.workload.deployment.spec.template)
-    ? resolvePods({ ...input, live: undefined })
-    : resolved;
+  return { resolution: move.move === undefined ? resolved : onMove(resolved, move.move), move };
 }
 
 /** Chooses the nodes of the pods that wait for it. Without nodes to choose from, the pods start at once, without a preference. */

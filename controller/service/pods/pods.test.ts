@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LABEL_MOUNTS } from "../../../src/api/group.ts";
 import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
-import { isStuck, readPods } from "./pods.ts";
+import { readPods } from "./pods.ts";
 
 function podWith(status: Pod["status"], more: Partial<Pod> = {}): Pod {
   return {
@@ -283,17 +283,4 @@ test("messages of pods and the scheduler are truncated before they become a cond
     }),
     { numRuns: 200 },
   );
-});
-
-test("pods are stuck only if none has a node, so that a wait does not end one that loads", () => {
-  const waiting = podWith({
-    conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable" }],
-  });
-  const loading = podWith({ phase: "Running" });
-  const leaving = { ...loading, metadata: { name: "chat-2", deletionTimestamp: "2026-01-01T00:00:00Z" } };
-  expect(isStuck(readPods([waiting, waiting]))).toBe(true);
-  expect(isStuck(readPods([waiting, leaving]))).toBe(true);
-  expect(isStuck(readPods([waiting, loading]))).toBe(false);
-  expect(isStuck(readPods([loading]))).toBe(false);
-  expect(isStuck(readPods([]))).toBe(false);
 });

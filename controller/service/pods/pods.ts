@@ -95,11 +95,6 @@ export function countRefused({ unscheduled }: ObservedPods): number {
   return unscheduled === undefined || unscheduled.obstacle === "pendingVolume" ? 0 : unscheduled.pods;
 }
 
-/** True if no pod has a node, although kube-scheduler has tried them all. */
-export function isStuck({ live, unscheduled }: ObservedPods): boolean {
-  return unscheduled !== undefined && unscheduled.pods === live;
-}
-
 /** True for pods of a LeaderWorkerSet, false for pods of a Deployment. */
 export function isInGroup({ metadata }: Pod): boolean {
   return metadata.labels?.[LABEL_GROUP_SET] !== undefined;

@@ -82,6 +82,7 @@ async function openGateBed(): Promise<GateBed> {
   const route: GateRoute = {
     id: "bench",
     service: "bench",
+    namespace: "bench",
     model: "m",
     protocol: "openai",
     state: "passing",

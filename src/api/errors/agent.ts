@@ -17,7 +17,7 @@ export const agentErrors = {
   },
   CredentialNotRenewed: {
     what: "The agent could not renew its token, or could not write the new token to its kubeconfig.",
-    do: "fix what the message names before the token expires; retried every 10 s, with the same new token on a full disk. If it expired or the host was added by an earlier version, join again with a new token",
+    do: "fix what the message names before the token expires; retried every 10 s, with the same new token on a full disk. If it expired, join again with a new token",
     command: "metalbridge host add <host>",
   },
   JoinTokenInvalid: {

@@ -197,7 +197,7 @@ export const cliErrors = {
     command: "metalbridge rollout history <service>",
   },
   RevisionNotRestorable: {
-    what: "The revision does not contain the spec that it was created from: an older controller stored it, or it was edited.",
+    what: "The revision does not contain the spec that it was created from: it was edited.",
     do: "choose another revision, or apply the manifest you want",
     command: "metalbridge rollout history <service>",
   },
