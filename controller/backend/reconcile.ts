@@ -1,92 +1,72 @@
-/** Reconciles one BackendRuntime: stores its content, admits its services to the current revision, and writes its status. */
+/** Reports for one BackendRuntime how many services use it, and how many of them its current content. */
 import type { BackendRuntime } from "../../src/api/backend-runtime.ts";
+import { setCondition } from "../../src/api/conditions.ts";
 import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { BACKEND_RUNTIMES } from "../../src/api/kinds.ts";
-import { CONTROLLER_REVISIONS } from "../../src/kube/kinds.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
+import { keyOf } from "../../src/api/names.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { ApiCallFailed, isSettled } from "../service/apply/failure.ts";
-import { type ReportedEvent, reportOn } from "../watches/events.ts";
+import { isSettled } from "../service/apply/failure.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
-import { type BackendPlan, type BackendTurn, planBackend } from "./plan/plan.ts";
-import type { BackendTurns } from "./turns.ts";
-
-export interface BackendPorts
-  extends Pick<ControllerPorts, "client" | "clock" | "log" | "record" | "watches"> {
-  readonly turns: BackendTurns;
-  /** Called with the keys of services that may use another revision now. */
-  readonly onGranted: (services: readonly string[]) => void;
-}
+import { revisionOfBackend, usedBackend } from "./content.ts";
 
 const CONFLICT_RETRY_MS = 1_000;
 
 /** Throws if only a retry can help. */
-export async function reconcileBackend(ports: BackendPorts, name: string): Promise<Recheck | undefined> {
-  const { watches, turns, clock } = ports;
-  // Otherwise content would be stored again, or removed although it is in use.
-  if (watches.backendsProblem() !== undefined) return undefined;
+export async function reconcileBackend(
+  { client, clock, watches }: Pick<ControllerPorts, "client" | "clock" | "watches">,
+  name: string,
+): Promise<Recheck | undefined> {
   const runtime = watches.backendRuntimes.get(name);
-  const before = turns.of(name) ?? { updating: runtime?.status?.updating, granted: new Map() };
-  const observed = {
-    name,
-    runtime,
-    stored: watches.revisionsOfBackend.of(name),
-    services: watches.servicesOfBackend.of(name),
-    turn: before,
-  };
-  const plan = planBackend(observed, isoSeconds(clock.nowMs()));
-  // Content is stored before a service uses it, and the turn is written before it is taken.
-  await storeRevisions(ports, plan);
-  const isWritten = runtime === undefined || (await writeStatus(ports, runtime, plan));
-  if (!isWritten) return { recheckAfterMs: CONFLICT_RETRY_MS };
-  turns.set(name, runtime === undefined ? undefined : plan.turn);
-  ports.onGranted(changedGrants(before, plan.turn));
-  return undefined;
-}
-
-async function storeRevisions({ client }: BackendPorts, { create, remove }: BackendPlan): Promise<void> {
-  if (create !== undefined) {
-    const result = await client.create(CONTROLLER_REVISIONS, create);
-    if (!result.ok && result.error.kind !== "alreadyExists")
-      throw new ApiCallFailed(`create ControllerRevision ${create.metadata.name}`, result.error);
-  }
-  for (const { metadata } of remove) {
-    const { name, uid } = metadata;
-    const removed = await client.remove(CONTROLLER_REVISIONS, metadata, { uid });
-    isSettled(`delete ControllerRevision ${name}`, removed);
-  }
-}
-
-/** Returns false if another client wrote first. */
-async function writeStatus(
-  { client, record, log }: BackendPorts,
-  runtime: BackendRuntime,
-  { status }: BackendPlan,
-): Promise<boolean> {
-  const { name } = runtime.metadata;
+  if (runtime === undefined || watches.backendsProblem() !== undefined) return undefined;
+  const status = statusOfBackend(runtime, watches.servicesOfBackend.of(name), isoSeconds(clock.nowMs()));
   const object = { metadata: { name }, status } as BackendRuntime;
   const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: runtime } as const;
   const result = await client.apply(BACKEND_RUNTIMES, object, options);
-  const event = eventOf(runtime.status, status);
-  if (result.ok && event !== undefined) {
-    reportOn(record, BACKEND_RUNTIMES, runtime, event);
-    log.info({ backendRuntime: name, reason: event.reason, updating: status?.updating }, event.note);
-  }
-  return isSettled(`write the status of BackendRuntime ${name}`, result);
+  const isWritten = isSettled(`write the status of BackendRuntime ${name}`, result);
+  return isWritten ? undefined : { recheckAfterMs: CONFLICT_RETRY_MS };
 }
 
-/** One Event for each step of a rollout. */
-function eventOf(
-  before: BackendRuntime["status"],
-  after: BackendRuntime["status"],
-): ReportedEvent | undefined {
-  const { reason = "", message = "", updating } = after ?? {};
-  if (before?.reason === undefined) return undefined;
-  if (before.reason === reason && before.updating === updating) return undefined;
-  const type = reason === "RolloutStopped" ? "Warning" : "Normal";
-  return { type, reason, action: "RollOut", note: message.slice(0, 1000) };
+const MAX_NAMED = 10;
+
+/** `services` are those that name the BackendRuntime. A service that has rendered nothing yet begins with the current content. */
+export function statusOfBackend(
+  { metadata, spec, status }: BackendRuntime,
+  services: readonly InferenceService[],
+  nowIso: string,
+): NonNullable<BackendRuntime["status"]> {
+  const revision = revisionOfBackend(spec);
+  const used = services.flatMap((service) =>
+    isBeingDeleted(service)
+      ? []
+      : { key: keyOf(service.metadata), revision: usedBackend(service)?.revision ?? revision },
+  );
+  const outdated = used
+    .filter((one) => one.revision !== revision)
+    .map(({ key }) => key)
+    .sort();
+  const { isTrue, reason, message } = describe(used.length, outdated);
+  const observedGeneration = metadata.generation;
+  const update = { type: "ServicesUpdated", status: isTrue ? "True" : "False", reason, message } as const;
+  return {
+    reason,
+    message,
+    observedGeneration,
+    services: used.length,
+    updatedServices: used.length - outdated.length,
+    revision,
+    conditions: setCondition(status?.conditions, { ...update, observedGeneration }, nowIso),
+  };
 }
 
-function changedGrants({ granted: old }: BackendTurn, { granted }: BackendTurn): readonly string[] {
-  return [...granted].filter(([key, revision]) => old.get(key) !== revision).map(([key]) => key);
+function describe(services: number, outdated: readonly string[]) {
+  if (services === 0) return { isTrue: true, reason: "NotUsed", message: "no service uses it" };
+  const count = `${services - outdated.length} of ${services} services use the current content`;
+  if (outdated.length === 0) return { isTrue: true, reason: "AllUpdated", message: count };
+  const more = outdated.length > MAX_NAMED ? ` and ${outdated.length - MAX_NAMED} more` : "";
+  const names = `${outdated.slice(0, MAX_NAMED).join(", ")}${more}`;
+  const message = `${count}; outdated: ${names}. Update one: metalbridge rollout restart SERVICE -n NAMESPACE`;
+  return { isTrue: false, reason: "ServicesOutdated", message };
 }

@@ -22,7 +22,7 @@ import { hasPodEnded, type Job, type Node, type Pod } from "../../src/kube/workl
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { momentOf } from "../../src/util/moment.ts";
 import { truncate } from "../../src/util/text.ts";
-import { backendOf } from "../backend/turns.ts";
+import { backendOf } from "../backend/content.ts";
 import { ApiCallFailed, isSettled } from "../service/apply/failure.ts";
 import { requestsOf } from "../service/pods/pods.ts";
 import { BENCHMARKS_KEY, benchmarksIn } from "../watches/benchmarks.ts";

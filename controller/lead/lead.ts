@@ -8,8 +8,8 @@ import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Queue } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
-import { type BackendPorts, reconcileBackend } from "../backend/reconcile.ts";
-import { backendBlocked, backendOf, createBackendTurns } from "../backend/turns.ts";
+import { backendBlocked, backendOf } from "../backend/content.ts";
+import { reconcileBackend } from "../backend/reconcile.ts";
 import type { BenchmarksSettings } from "../benchmark/config.ts";
 import { type Benchmarks, createBenchmarks, startBenchmarkJobs } from "../benchmark/reconcile.ts";
 import type { AutoscalingSource } from "../external-metrics/elastic.ts";
@@ -228,14 +228,11 @@ function passesOf(
   const { performance, benchmarks, idle } = parts;
   const foreign = createForeignServices({ ...options, onFree: queues.services.enqueue });
   const retries = createRejectionRetries();
-  const turns = createBackendTurns();
-  const backendPorts: BackendPorts = { ...ports, turns, onGranted: enqueueAllIn(queues.services) };
   const servicePorts: ServicePorts = {
     ...ports,
     ...own,
     foreign,
     namespaces: createNamespaceReader(ports),
-    turns,
     retries,
     performance,
     idle,
@@ -250,7 +247,7 @@ function passesOf(
     hosts: (name) => reconcileHost(hostPorts, name),
     models: options.createModelPass({ ...ports, downloads, benchmarkOf: benchmarks.reportOf }),
     benchmarks: benchmarks.pass,
-    backends: (name) => reconcileBackend(backendPorts, name),
+    backends: (name) => reconcileBackend(ports, name),
     secrets: secretAccess.reconcile,
     labels: createLabelsPass({ ...ports, prefix: options.labelPrefix }),
     fleet: async () => {

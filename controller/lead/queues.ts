@@ -98,9 +98,7 @@ export function enqueueAll(watches: Watches, queues: Queues): void {
   for (const { metadata } of watches.leases.list()) hosts.enqueue(metadata.name);
   for (const { metadata } of watches.nodes.list()) labels.enqueue(`nodes/${metadata.name}`);
   for (const { metadata } of watches.hosts.list()) labels.enqueue(`hosts/${metadata.name}`);
-  const { backendRuntimes, servicesOfBackend, revisionsOfBackend } = watches;
-  for (const { metadata } of backendRuntimes.list()) backends.enqueue(metadata.name);
-  for (const name of [...servicesOfBackend.groups(), ...revisionsOfBackend.groups()]) backends.enqueue(name);
+  for (const { metadata } of watches.backendRuntimes.list()) backends.enqueue(metadata.name);
   fleet.enqueue("all");
   benchmarks.enqueue("all");
 }

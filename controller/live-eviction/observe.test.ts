@@ -141,7 +141,7 @@ function flavored() {
     podsOfService: { of: () => [pod] },
     ofService: { replicas: none, claimTemplates: none },
     ...{ hosts: listed([]), replicas: listed([]), nodeReports: listed([]), deviceClasses: listed([]) },
-    ...{ backendRuntimes: listed([]), revisionsOfBackend: none },
+    backendRuntimes: listed([]),
   } as unknown as Parameters<typeof observeReplicas>[0];
 }
 

@@ -20,7 +20,7 @@ import { flavorsOf, platformOfFlavor } from "../../src/capacity/flavors/narrow.t
 import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { type Deployment, hasPodEnded, type Node, type Pod } from "../../src/kube/workload-objects.ts";
-import { backendOf } from "../backend/turns.ts";
+import { backendOf } from "../backend/content.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { modelKeyOf, namedModels } from "../service/path.ts";
 import { usableClasses } from "../service/pods/claims.ts";
@@ -53,7 +53,6 @@ type ObservedWatches = Pick<
   | "pods"
   | "podsOfService"
   | "backendRuntimes"
-  | "revisionsOfBackend"
   | "backendsProblem"
 >;
 

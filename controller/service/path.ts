@@ -11,7 +11,7 @@ import type { Blocked } from "../../src/capacity/resolve.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Reflector } from "../../src/kube/types.ts";
-import type { ChosenBackend } from "../backend/plan/choice.ts";
+import type { ChosenBackend } from "../backend/content.ts";
 import type { FlavorStage } from "../workload/flavors/stage.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";

@@ -1,7 +1,6 @@
 /** Dependencies of a pass over a service. */
 import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
-import type { BackendTurns } from "../backend/turns.ts";
 import type { RejectionRetries } from "./apply/retries.ts";
 import type { ScalingPorts } from "./autoscaling/scale.ts";
 import type { FlavorChooser } from "./flavor-report.ts";
@@ -24,7 +23,6 @@ export interface ServicePerformance {
 export interface ServicePorts extends ScalingPorts, StatusPorts, RoutePorts {
   readonly foreign: ForeignServices;
   readonly namespaces: NamespaceReader;
-  readonly turns: BackendTurns;
   readonly retries: RejectionRetries;
   readonly performance: ServicePerformance;
   readonly flavors: FlavorChooser;

@@ -7,8 +7,8 @@ import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { truncate } from "../../src/util/text.ts";
-import { withBackendStatus } from "../backend/plan/service-status.ts";
-import { backendBlocked, backendOf } from "../backend/turns.ts";
+import { backendBlocked, backendOf } from "../backend/content.ts";
+import { withBackendStatus } from "../backend/service-status.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
 import { scaleService } from "./autoscaling/scale.ts";
@@ -32,7 +32,7 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   const { service, own } = observed;
   const recheck = await removeOrphans(ports, key, observed);
   if (service !== undefined && !isBeingDeleted(service)) {
-    const backend = backendOf(ports.watches, service, ports.turns);
+    const backend = backendOf(ports.watches, service);
     const blocked = backendBlocked(ports.watches, service);
     return serve(ports, { key, service, own, backend, blocked });
   }

@@ -1,4 +1,4 @@
-/** Watches of BackendRuntimes and their stored content: what a leader waits for, and the message for services. */
+/** The watch of BackendRuntimes: what a leader waits for, and the message for services. */
 import { expect, test } from "vitest";
 import { REASON_KIND_NOT_INSTALLED } from "../../src/kube/errors.ts";
 import type { ApiFailure, FailureKind } from "../../src/kube/types.ts";
@@ -9,7 +9,7 @@ import type { ChangeHandlers, StartWatch, WatchOptions } from "./contract.ts";
 
 type Started = Omit<ReflectorOptions<never>, keyof WatchOptions>;
 
-/** Watches that the test feeds. `passed` lists the BackendRuntimes whose services are passed again. */
+/** A watch that the test feeds. `passed` lists the BackendRuntimes whose services are passed again. */
 function startedWatches() {
   const started = new Map<string, Started>();
   const passed: string[] = [];
@@ -19,7 +19,6 @@ function startedWatches() {
   };
   const groupings = {
     servicesOfBackend: { groups: () => ["engine"] },
-    revisionsOfBackend: { note: () => [] },
   };
   const on = { onBackend: (name: string) => passed.push(name) } as unknown as ChangeHandlers;
   const watches = startBackendWatches(start, groupings, (notify) => notify(on));
@@ -28,7 +27,6 @@ function startedWatches() {
     watches,
     passed,
     runtimes: watchOf("backendruntimes"),
-    revisions: watchOf("controllerrevisions"),
     isKnown: () =>
       Promise.race([
         watches.whenBackendsKnown().then(() => true),
@@ -45,10 +43,9 @@ const failure = (kind: FailureKind, reason = "", message = ""): ApiFailure => ({
 });
 const MISSING = failure("unavailable", REASON_KIND_NOT_INSTALLED);
 
-test("a leader waits for both lists, and no longer for a list that the cluster cannot give", async () => {
-  const { watches, runtimes, revisions, passed, isKnown } = startedWatches();
+test("a leader waits for the list, and no longer if the cluster cannot give it", async () => {
+  const { watches, runtimes, passed, isKnown } = startedWatches();
   runtimes.onFailure?.(failure("unreachable"));
-  revisions.onSynced?.();
   expect(await isKnown()).toBe(false);
   runtimes.onFailure?.(MISSING);
   expect(await isKnown()).toBe(true);
@@ -62,21 +59,19 @@ test("a leader waits for both lists, and no longer for a list that the cluster c
 });
 
 test("a missing permission is quoted with the command that grants it, and a later outage does not hide it", async () => {
-  const { watches, runtimes, revisions, isKnown } = startedWatches();
-  const text = 'controllerrevisions.apps is forbidden: User "controller" cannot list';
-  runtimes.onSynced?.();
-  revisions.onFailure?.(failure("forbidden", "Forbidden", text));
+  const { watches, runtimes, isKnown } = startedWatches();
+  const text = 'backendruntimes.metalbridge.dev is forbidden: User "controller" cannot list';
+  runtimes.onFailure?.(failure("forbidden", "Forbidden", text));
   expect(await isKnown()).toBe(true);
-  revisions.onFailure?.(failure("unreachable", "ECONNREFUSED"));
+  runtimes.onFailure?.(failure("unreachable", "ECONNREFUSED"));
   expect(watches.backendsProblem()).toMatch(
-    /^the controller lacks a permission: controllerrevisions\.apps is forbidden.*helm upgrade metalbridge.*kubectl apply --server-side -f examples\/install\)$/,
+    /^the controller lacks a permission: backendruntimes\.metalbridge\.dev is forbidden.*helm upgrade metalbridge.*kubectl apply --server-side -f examples\/install\)$/,
   );
 });
 
 test("a failure after the first list is no problem: the watch keeps what it has read", () => {
-  const { watches, runtimes, revisions } = startedWatches();
+  const { watches, runtimes } = startedWatches();
   runtimes.onSynced?.();
-  revisions.onSynced?.();
   runtimes.onFailure?.(MISSING);
   expect(watches.backendsProblem()).toBeUndefined();
 });

@@ -61,7 +61,7 @@ export interface ChangeHandlers {
   readonly onBenchmarkFacts: () => void;
   /** The spec of a BackendRuntime has changed, or it was created or deleted. */
   readonly onBackend: (name: string) => void;
-  /** Something else has changed that the rollout of a BackendRuntime depends on. */
+  /** Something else has changed that the status of a BackendRuntime depends on. */
   readonly onBackendMember: (name: string) => void;
   readonly onHostMember: (host: string) => void;
   readonly onRenewal: (host: string) => void;

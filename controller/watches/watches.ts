@@ -14,13 +14,11 @@ import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import { createPublicNames, type PublicNames, serviceNamesOf } from "../../src/gateway/public-names.ts";
 import { CONFIG_MAPS, LEASES } from "../../src/kube/kinds.ts";
-import type { ConfigMap, ControllerRevision, EndpointSlice, Lease } from "../../src/kube/objects.ts";
+import type { ConfigMap, EndpointSlice, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
-import { rolloutFactsOf } from "../backend/plan/plan.ts";
-import { backendOfRevision } from "../backend/plan/revision.ts";
 import {
   type Owned,
   type OwnedKind,
@@ -79,8 +77,6 @@ export interface Groupings extends PodGroupings {
   readonly publicNames: PublicNames;
   /** Services by name of the BackendRuntime that they name. */
   readonly servicesOfBackend: Grouping<InferenceService>;
-  /** Stored content by name of the BackendRuntime. */
-  readonly revisionsOfBackend: Grouping<ControllerRevision>;
   /** Models that hosts prefetch, in the one group "all". */
   readonly prefetchedModels: Grouping<Model>;
   /** Models by source, in the form that a Host reports. */
@@ -142,7 +138,7 @@ export function startWatches(
       kind: INFERENCE_SERVICES,
       onChange: (key, object, before) => {
         const backends = groupings.servicesOfBackend.note(key, object, before);
-        if (backends.length > 0 && !isDeepEqual(rolloutFactsOf(object), rolloutFactsOf(before)))
+        if (backends.length > 0 && !isDeepEqual(backendUseOf(object), backendUseOf(before)))
           emit((on) => backends.forEach(on.onBackendMember));
         const models = groupings.servicesOfModel.note(key, object, before);
         if (weightsPlaceOf(object) !== weightsPlaceOf(before)) emit((on) => models.forEach(on.onWeights));
@@ -300,6 +296,12 @@ function modelsOf({ metadata, spec }: InferenceService): readonly string[] {
   return allModelsOf(spec).map((name) => keyOf({ namespace: metadata.namespace, name }));
 }
 
+/** The parts of a service that the status of its BackendRuntime counts. */
+function backendUseOf(service: InferenceService | undefined) {
+  const { metadata, spec, status } = service ?? {};
+  return [spec?.backendRuntime, status?.backendRuntime, metadata?.deletionTimestamp];
+}
+
 /** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */
 export async function whenWatchesSynced(watches: Watches): Promise<void> {
   const synced = requiredWatches(watches).map((reflector) => reflector.whenSynced());
@@ -316,7 +318,7 @@ export async function whenWatchesSynced(watches: Watches): Promise<void> {
 
 /** All watches, for a caller that detects that the API server is available again. */
 export function allWatches(watches: Watches) {
-  return [...requiredWatches(watches), watches.backendRuntimes, watches.backendRevisions];
+  return [...requiredWatches(watches), watches.backendRuntimes];
 }
 
 function requiredWatches(watches: Watches) {
@@ -352,7 +354,6 @@ export function createGroupings(): Groupings {
     servicesOfBackend: createGrouping<InferenceService>(({ spec: { backendRuntime } }) =>
       backendRuntime === undefined ? [] : [backendRuntime.name],
     ),
-    revisionsOfBackend: createGrouping(backendOfRevision),
     prefetchedModels: createGrouping<Model>((model) => (isPrefetched(model) ? ["all"] : [])),
     modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),
     replicasOfHost: createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]),

@@ -248,12 +248,6 @@ const backendRuntimeSpecSchema = z
     host: hostSchema
       .describe("The engine as a native program on hosts. If absent, it runs in pods only.")
       .optional(),
-    rolloutPolicy: z
-      .enum(["OneServiceAtATime", "OnRequest"])
-      .describe(
-        "Rollout of a change of this object. OneServiceAtATime updates services one after another, each by its own rollout strategy. OnRequest updates a service when `metalbridge rollout restart` requests it. Defaults to OneServiceAtATime.",
-      )
-      .default("OneServiceAtATime"),
   })
   .meta({
     "x-kubernetes-validations": [
@@ -276,14 +270,11 @@ const backendRuntimeStatusSchema = z.object({
   ...summaryFields,
   services: int32(0, 1_000_000).describe("Number of services that use this object.").optional(),
   updatedServices: int32(0, 1_000_000)
-    .describe("Number of services that use its current revision.")
+    .describe(
+      "Number of services that use its current content. Others use earlier content until their spec changes or `metalbridge rollout restart`.",
+    )
     .optional(),
-  revision: z.string().max(64).describe("Revision of the current content.").optional(),
-  updating: z
-    .string()
-    .max(317)
-    .describe("Service that is being updated to the current revision, in the form namespace/name.")
-    .optional(),
+  revision: z.string().max(64).describe("Digest of the current content.").optional(),
   conditions: conditionsSchema.optional(),
 });
 

@@ -34,8 +34,6 @@ export const ANNOTATION_COST = "metalbridge.dev/cost";
 export const LABEL_NODE_REPORT = "metalbridge.dev/node-report";
 /** On the BackendRuntimes of our own runtimes, which the controller restores. */
 export const LABEL_BUILT_IN = "metalbridge.dev/built-in";
-/** On a ControllerRevision with content of a BackendRuntime: the name of the BackendRuntime. */
-export const LABEL_BACKEND_RUNTIME = "metalbridge.dev/backend-runtime";
 /** On the Secret of a key of the gateway. */
 export const LABEL_GATEWAY_KEY = "metalbridge.dev/gateway-key";
 /** On the ConfigMap with the usage of one gateway on one day, and its day and month in UTC. */

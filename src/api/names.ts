@@ -55,11 +55,6 @@ export function claimTemplateName(service: string, digest: string): string {
   return `${service}-flavors-${digest}`;
 }
 
-/** The ControllerRevision that keeps the content of a BackendRuntime. */
-export function backendRevisionName(backendRuntime: string, revision: string): string {
-  return `backend-runtime-${backendRuntime}-${revision}`;
-}
-
 /** Kubernetes adds up to 14 characters to it, and uses the result as a label value. */
 const GROUP_NAME_MAX = 49;
 const GROUP_SUFFIX = "-group";

@@ -34,7 +34,7 @@ test("what is kept survives JSON and gives the same revision when it is written 
     endpoint: { port: 9090, tls: { secretRef: { name: "cert" } }, gate: "Always" },
     ropeScaling: { type: "yarn", factor: "2.0" },
   });
-  const kept = toRevisionData(service, templateOf(service), model);
+  const kept = toRevisionData({ service, model, backend: undefined }, templateOf(service));
   const read = parseRevisionData(JSON.parse(JSON.stringify(kept)));
   expect(read).toEqual(kept);
   expect(kept.spec).toMatchObject({ modelRef: "tiny", contextSize: 2048 });
@@ -75,7 +75,9 @@ test("a change of its command is a new revision of a generic engine, kept to go 
 
 test("a revision of pods keeps what pods are made from, and not what surrounds them", () => {
   const service = serviceOf({ image: "a/b:1", maxPodLifetimeSeconds: 60, autoscaling: { maxReplicas: 3 } });
-  const read = parseRevisionData(JSON.parse(JSON.stringify(toPodsRevisionData(service, "llamacpp", model))));
+  const read = parseRevisionData(
+    JSON.parse(JSON.stringify(toPodsRevisionData({ service, model, backend: undefined }, "llamacpp"))),
+  );
   expect(read?.template).toBeUndefined();
   expect(read?.spec).toEqual({ modelRef: "tiny", image: "a/b:1", priority: "normal" });
 });

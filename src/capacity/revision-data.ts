@@ -1,5 +1,6 @@
 /** The data of a revision in a ControllerRevision: enough to run it again, and to restore the spec. */
 import { z } from "zod";
+import { backendRuntimeSchema } from "../api/backend-runtime.ts";
 import { engineFields } from "../api/engine-settings.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
@@ -7,6 +8,7 @@ import type { InferenceService, InferenceServiceSpec } from "../api/inference-se
 import { podFields } from "../api/inference-service/pods.ts";
 import type { Model } from "../api/model.ts";
 import { ENGINES } from "../engines/registry.ts";
+import type { ControllerRevision } from "../kube/objects.ts";
 import { contentOf, type TemplateWithoutHost } from "./template.ts";
 
 /** Fields of InferenceService.spec that determine the revision. A change of any other field restarts nothing. */
@@ -77,6 +79,18 @@ export function endpointWith(
   return { ...Object.fromEntries(others), ...(parts as object | undefined) };
 }
 
+const storedBackendSchema = z.object({
+  name: z.string(),
+  /** Digest of the content. */
+  revision: z.string(),
+  /** Digest of the spec and of the restart request that took the content. */
+  request: z.string(),
+  spec: backendRuntimeSchema.shape.spec,
+});
+
+/** The content of the BackendRuntime that a revision was rendered with. */
+export type StoredBackend = Readonly<z.output<typeof storedBackendSchema>>;
+
 const revisionDataSchema = z.object({
   /** Template of replicas on hosts. Pods are rendered from the spec. */
   template: inferenceReplicaSpecSchema.shape.template.omit({ hostName: true }).optional(),
@@ -84,27 +98,39 @@ const revisionDataSchema = z.object({
   spec: z.record(z.string(), z.unknown()),
   /** Name, source and content of the Model. A rollback does not change a Model. */
   model: z.object({ name: z.string(), source: z.string(), revision: z.string().optional() }),
+  backend: storedBackendSchema.optional(),
 });
 
 export type RevisionData = z.output<typeof revisionDataSchema>;
 
-export function toRevisionData(
-  { spec }: InferenceService,
-  template: TemplateWithoutHost,
-  model: Model,
-): RevisionData {
+/** What a revision is rendered from. */
+interface RevisionSource {
+  readonly service: InferenceService;
+  readonly model: Model;
+  readonly backend: StoredBackend | undefined;
+}
+
+export function toRevisionData(source: RevisionSource, template: TemplateWithoutHost): RevisionData {
+  const { service, model, backend } = source;
   return {
     template,
-    spec: revisionSpec(spec, template.runtime),
+    spec: revisionSpec(service.spec, template.runtime),
     model: modelData(model, contentOf(template.model)),
+    backend: backend && dataOf(backend),
   };
 }
 
-export function toPodsRevisionData({ spec }: InferenceService, runtime: Runtime, model: Model): RevisionData {
+export function toPodsRevisionData(source: RevisionSource, runtime: Runtime): RevisionData {
+  const { service, model, backend } = source;
   return {
-    spec: revisionSpec(spec, runtime, "Pods"),
+    spec: revisionSpec(service.spec, runtime, "Pods"),
     model: modelData(model, contentOf(model.status?.pinned)),
+    backend: backend && dataOf(backend),
   };
+}
+
+function dataOf({ name, revision, request, spec }: StoredBackend): StoredBackend {
+  return { name, revision, request, spec };
 }
 
 function modelData({ metadata, spec }: Model, revision: string | undefined): RevisionData["model"] {
@@ -121,4 +147,16 @@ export function storedSpec({ spec, template }: RevisionData): Record<string, unk
 /** Undefined if the data is invalid. */
 export function parseRevisionData(data: unknown): RevisionData | undefined {
   return revisionDataSchema.safeParse(data).data;
+}
+
+const storedBackends = new WeakMap<ControllerRevision, StoredBackend | undefined>();
+
+/** The same without the other data, parsed once: it is read in every pass over a service with a BackendRuntime. */
+export function storedBackend(object: ControllerRevision): StoredBackend | undefined {
+  if (!storedBackends.has(object))
+    storedBackends.set(
+      object,
+      revisionDataSchema.pick({ backend: true }).safeParse(object.data).data?.backend,
+    );
+  return storedBackends.get(object);
 }

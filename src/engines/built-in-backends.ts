@@ -39,7 +39,6 @@ function engineBackend(entry: EngineDescription): BackendRuntime {
     port: pod?.port,
     probes: pod?.healthPath === undefined ? undefined : probesAt(pod.healthPath),
     gauges: gaugesOf(pod),
-    rolloutPolicy: "OnRequest",
   });
 }
 
@@ -72,6 +71,5 @@ function programBackend(program: KnownProgram): BackendRuntime {
     apiPaths: [...apiPaths],
     probes: { liveness: { httpGet: { path: healthPath } } },
     host: { command: [name], args: [...args], env: env.map((variable) => ({ ...variable })), install },
-    rolloutPolicy: "OnRequest",
   });
 }

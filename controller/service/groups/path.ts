@@ -48,7 +48,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const pods = { ...observed.pods, ...countsOf(own), unscheduled, problem };
   const resolution = missingKind(ports) ?? live.blocked ?? resolveGroups(input);
   const hasPodMonitors = watches.podMonitors.isSynced();
-  const steps = planPods({ service, own, model, resolution, hasPodMonitors });
+  const steps = planPods({ service, own, model, backend: live.backend, resolution, hasPodMonitors });
   const { obstacle, restored, applied, isBehind, rejections } = await applyServiceSteps(ports, steps);
   reportRestored(ports, service, restored);
   updateQueue(ports, key, pods);

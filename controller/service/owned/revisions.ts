@@ -3,7 +3,7 @@ import { LABEL_REVISION } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { revisionName } from "../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
-import type { RevisionData } from "../../../src/capacity/revision-data.ts";
+import { type RevisionData, type StoredBackend, storedBackend } from "../../../src/capacity/revision-data.ts";
 import { revisionHistoryLimit } from "../../../src/capacity/template.ts";
 import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import { versionGuards } from "./corrections.ts";
@@ -15,13 +15,20 @@ export interface RevisionsInput {
   readonly revisions: readonly ControllerRevision[];
   /** Hash of the current spec. */
   readonly hash: string;
+  /** The content of the BackendRuntime in use. */
+  readonly backend: StoredBackend | undefined;
   readonly data: () => RevisionData;
   /** Hashes of running replicas or pods. */
   readonly running: readonly (string | undefined)[];
 }
 
-/** Keeps the running revisions and the last one that served, even beyond the limit, because a stopped rollout may need them. */
-export function stepsOfRevisions({ service, revisions, hash, data, running }: RevisionsInput): ServiceStep[] {
+/**
+ * Keeps the running revisions and the last one that served, even beyond the limit, because a stopped rollout may need them. The
+ * data of a ControllerRevision cannot be changed: if other content renders the same template, it is removed, and the next pass
+ * creates it again.
+ */
+export function stepsOfRevisions(input: RevisionsInput): ServiceStep[] {
+  const { service, revisions, hash, backend, data, running } = input;
   const newest = Math.max(0, ...revisions.map(({ revision }) => revision));
   const current = revisions.find((one) => hashOfRevision(one) === hash);
   const inUse = new Set([hash, service.status?.currentRevision, ...running]);
@@ -29,6 +36,13 @@ export function stepsOfRevisions({ service, revisions, hash, data, running }: Re
   if (current === undefined) {
     const object = desiredRevision(service, { hash, data: data(), revision: newest + 1 });
     steps.push({ do: "create", what: "revisions", object });
+  } else if (!isRenderedFrom(current, backend)) {
+    steps.push({
+      do: "remove",
+      what: "revisions",
+      object: current,
+      because: "the BackendRuntime has changed",
+    });
   } else if (current.revision < newest) {
     const operations = [
       ...versionGuards(current.metadata),
@@ -44,6 +58,11 @@ export function stepsOfRevisions({ service, revisions, hash, data, running }: Re
     steps.push({ do: "remove", what: "revisions", object, because });
   }
   return steps;
+}
+
+function isRenderedFrom(one: ControllerRevision, backend: StoredBackend | undefined): boolean {
+  const stored = storedBackend(one);
+  return stored?.revision === backend?.revision && stored?.request === backend?.request;
 }
 
 export function hashOfRevision({ metadata }: ControllerRevision): string {

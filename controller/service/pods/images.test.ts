@@ -33,7 +33,7 @@ const model = modelSchema.parse({
 const backend = {
   name: "own",
   hash: "h",
-  spec: { engine: "llamacpp", image: IMAGE, rolloutPolicy: "OneServiceAtATime" },
+  spec: { engine: "llamacpp", image: IMAGE },
 } as never;
 
 /** As a kubelet reports a pod that has no image for its engine. */

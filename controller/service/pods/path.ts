@@ -96,6 +96,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       service,
       own,
       model,
+      backend: live.backend,
       resolution:
         resolution.at === "resolved" && rollout !== undefined
           ? withDeployment(resolution, rollout.deployment)

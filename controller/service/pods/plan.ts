@@ -4,7 +4,7 @@ import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
-import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
+import { type StoredBackend, toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { GroupWorkload, Workload } from "../../workload/contract.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
@@ -21,6 +21,8 @@ export interface PodsPlanInput {
   readonly service: InferenceService;
   readonly own: OwnedObjects;
   readonly model: Model | undefined;
+  /** The content of the BackendRuntime in use. */
+  readonly backend: StoredBackend | undefined;
   readonly resolution: PodsResolved<Workload | GroupWorkload> | Blocked;
   /** True if the Prometheus operator is installed. */
   readonly hasPodMonitors: boolean;
@@ -45,14 +47,15 @@ export function keepsRevisions({ spec }: InferenceService): boolean {
   return spec.placement.on !== "Auto";
 }
 
-function revisionSteps({ service, own, model, resolution }: PodsPlanInput): ServiceStep[] {
+function revisionSteps({ service, own, model, backend, resolution }: PodsPlanInput): ServiceStep[] {
   if (resolution.at !== "resolved" || model === undefined || !keepsRevisions(service)) return [];
   const { revision, runtime } = resolution;
   return stepsOfRevisions({
     service,
     revisions: own.revisions,
     hash: revision,
-    data: () => toPodsRevisionData(service, runtime, model),
+    backend,
+    data: () => toPodsRevisionData({ service, model, backend }, runtime),
     running: own.pods.map(podRevisionOf),
   });
 }

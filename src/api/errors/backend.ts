@@ -12,7 +12,7 @@ export const backendErrors = {
     command: "kubectl get backendruntimes",
   },
   BackendRuntimesUnavailable: {
-    what: "The service names a BackendRuntime, and the controller cannot read BackendRuntimes or their stored content: the CRD is not installed, or a permission is missing, usually because only the controller was upgraded. Replicas that already run keep running, and other services are not affected.",
+    what: "The service names a BackendRuntime, and the controller cannot read BackendRuntimes: the CRD is not installed, or a permission is missing, usually because only the controller was upgraded. Replicas that already run keep running, and other services are not affected.",
     do: "upgrade the CRDs and the permissions to the version of the controller; the service then continues automatically",
     command: CHART_UPGRADE,
   },

@@ -12,8 +12,8 @@ export const rolloutErrors = {
     do: "nothing to do",
   },
   RolloutStopped: {
-    what: "The rollout is stopped: replicas of the new revision do not become Ready. Replicas of the old revision keep serving. For a BackendRuntime: the service that is being updated does not become Ready, and the others keep the previous content.",
-    do: "fix the spec or the BackendRuntime, or roll back; the rollout then resumes automatically",
+    what: "The rollout is stopped: replicas of the new revision do not become Ready. Replicas of the old revision keep serving.",
+    do: "fix the spec, or roll back; the rollout then resumes automatically",
     command: "metalbridge rollout undo NAME",
   },
   RestartNotInPods: {

@@ -99,11 +99,6 @@ export const inferenceServiceStatusSchema = z.object({
     .object({
       name: z.string().max(253).describe("Name of the BackendRuntime."),
       revision: z.string().max(64).describe("Revision of its content that the service uses."),
-      request: z
-        .string()
-        .max(64)
-        .describe("Digest of the spec and the restart request with which the revision was chosen.")
-        .optional(),
     })
     .describe("BackendRuntime in use. Absent without spec.backendRuntime.")
     .optional(),

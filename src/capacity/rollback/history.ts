@@ -44,7 +44,7 @@ export function historyOf(
   });
 }
 
-/** Includes the source and content of the Model, because their changes also create a revision. */
+/** Includes the content of the Model and of the BackendRuntime, because their changes also create a revision. */
 function changesOf(before: RevisionData, after: RevisionData): readonly SpecChange[] {
   const weights = ({ model: { name, source, revision } }: RevisionData) => ({
     [`Model ${name} source`]: source,
@@ -52,5 +52,11 @@ function changesOf(before: RevisionData, after: RevisionData): readonly SpecChan
   });
   const models =
     before.model.name === after.model.name ? changesBetween(weights(before), weights(after)) : [];
-  return [...changesBetween(before.spec, after.spec), ...models];
+  const backend = ({ backend: used }: RevisionData) =>
+    used && { [`BackendRuntime ${used.name} content`]: used.revision };
+  const backends =
+    before.backend?.name === after.backend?.name
+      ? changesBetween(backend(before) ?? {}, backend(after) ?? {})
+      : [];
+  return [...changesBetween(before.spec, after.spec), ...models, ...backends];
 }

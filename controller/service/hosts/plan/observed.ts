@@ -2,10 +2,10 @@
 
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
-import type { Backend } from "../../../../src/capacity/backend.ts";
 import type { BenchmarkTable } from "../../../../src/capacity/benchmark/table.ts";
 import type { NamedModels } from "../../../../src/capacity/named-models.ts";
 import type { Blocked } from "../../../../src/capacity/resolve.ts";
+import type { StoredBackend } from "../../../../src/capacity/revision-data.ts";
 import type { OwnedObjects } from "../../owned/observe.ts";
 import type { TakenFlavor } from "../../path.ts";
 
@@ -14,7 +14,7 @@ export interface ServiceObserved
     Pick<OwnedObjects, "replicas" | "slices" | "kubeServices" | "revisions"> {
   readonly service: InferenceService;
   /** The content of the BackendRuntime that the service uses. */
-  readonly backend?: Backend | undefined;
+  readonly backend?: StoredBackend | undefined;
   /** All hosts, by name. */
   readonly hosts: ReadonlyMap<string, Host>;
   readonly benchmarks: BenchmarkTable;

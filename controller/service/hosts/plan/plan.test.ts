@@ -135,7 +135,7 @@ function observedOf({ spec = {}, before = spec, ...short }: ShortInput): Service
             stored(
               desiredRevision(service, {
                 hash: template.revision,
-                data: toRevisionData(service, template, MODEL),
+                data: toRevisionData({ service, model: MODEL, backend: undefined }, template),
                 revision: index + 1,
               }),
               `revision-${index + 1}`,

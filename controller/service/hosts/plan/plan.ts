@@ -140,13 +140,15 @@ export function planService(draft: ServiceDraft, placed: readonly Placed[], hasR
   ];
 }
 
-function revisionSteps({ service, revisions, replicas }: ServiceObserved, resolved: Resolved): ServiceStep[] {
+function revisionSteps(observed: ServiceObserved, resolved: Resolved): ServiceStep[] {
+  const { service, revisions, replicas, backend } = observed;
   const { template, model } = resolved;
   return stepsOfRevisions({
     service,
     revisions,
     hash: template.revision,
-    data: () => toRevisionData(service, template, model),
+    backend,
+    data: () => toRevisionData({ service, model, backend }, template),
     running: replicas.map(({ spec }) => spec.template.revision),
   });
 }

@@ -1,8 +1,8 @@
 /** The part of a service's status about its BackendRuntime. Pure. */
-import { setCondition } from "../../../src/api/conditions.ts";
-import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
-import type { Blocked } from "../../../src/capacity/resolve.ts";
-import { type ChosenBackend, usedBackend } from "./choice.ts";
+import { setCondition } from "../../src/api/conditions.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { Blocked } from "../../src/capacity/resolve.ts";
+import { type ChosenBackend, usedBackend } from "./content.ts";
 
 const TYPE = "BackendRuntimeCurrent";
 
@@ -33,11 +33,15 @@ export function withBackendStatus(
 
 function inUse(service: InferenceService, backend: ChosenBackend | undefined) {
   if (backend === undefined) return usedBackend(service);
-  const { name, revision, request } = backend;
-  return { name, revision, request };
+  const { name, revision } = backend;
+  return { name, revision };
 }
 
-function describe({ spec }: InferenceService, backend: ChosenBackend | undefined, blocked?: Blocked) {
+function describe(
+  { metadata, spec }: InferenceService,
+  backend: ChosenBackend | undefined,
+  blocked?: Blocked,
+) {
   if (blocked !== undefined)
     return { status: "Unknown" as const, reason: blocked.code, message: blocked.message };
   const name = `BackendRuntime ${spec.backendRuntime?.name}`;
@@ -50,7 +54,8 @@ function describe({ spec }: InferenceService, backend: ChosenBackend | undefined
         `${name} was deleted; the service keeps the stored ${revision}. Create it again, or name another one`,
       );
     case "Outdated": {
-      const message = `${name} has changed; the service keeps ${revision} until it is updated`;
+      const command = `metalbridge rollout restart ${metadata.name} -n ${metadata.namespace}`;
+      const message = `${name} has changed; the service keeps ${revision} until its spec changes, or: ${command}`;
       return { status: "False" as const, reason: "UpdatePending", message };
     }
     case "Current":
