@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 import { backendRuntimeSchema } from "../../src/api/backend-runtime.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import type { StoredBackend } from "../../src/capacity/revision-data.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
-import { desiredRevision } from "../service/owned/revisions.ts";
+import type { JsonPatchOp } from "../../src/kube/types.ts";
+import { stepsOfRevisions } from "../service/owned/revisions.ts";
 import { backendBlocked, backendOf, type ChosenBackend, revisionOfBackend } from "./content.ts";
 import { statusOfBackend } from "./reconcile.ts";
 import { withBackendStatus } from "./service-status.ts";
@@ -21,7 +21,7 @@ function runtime(tag: string) {
 function service(spec: object = {}, annotations: Readonly<Record<string, string>> = {}): InferenceService {
   return {
     metadata: { name: "chat", namespace: "team", uid: "uid-1", generation: 1, annotations },
-    spec: { backendRuntime: { name: "engine" }, replicas: 1, ...spec },
+    spec: { backendRuntime: { name: "engine" }, replicas: 1, rollout: {}, ...spec },
     status: {},
   } as unknown as InferenceService;
 }
@@ -41,15 +41,44 @@ function choose(
   return backendOf(facts, one);
 }
 
-/** The ControllerRevision of a service, as a pass stores it. */
-function stored(one: InferenceService, backend: StoredBackend | undefined, revision = 1): ControllerRevision {
-  const data = { spec: {}, model: { name: "m", source: "hf://a/b" }, backend };
-  return desiredRevision(one, { hash: `hash-${revision}`, data, revision });
+/** The revisions of a service after a pass that renders `hash`, as the API server would store them. */
+function passed(
+  one: InferenceService,
+  backend: ChosenBackend | undefined,
+  hash: string,
+  revisions: readonly ControllerRevision[] = [],
+): readonly ControllerRevision[] {
+  const data = () => ({ spec: {}, model: { name: "m", source: "hf://a/b" }, backend });
+  const running: string[] = [];
+  const steps = stepsOfRevisions({ service: one, side: "Pods", revisions, hash, backend, data, running });
+  let all = revisions;
+  for (const step of steps) {
+    if (!("what" in step) || step.what !== "revisions" || step.do === "apply") throw new Error(step.do);
+    const others = all.filter((other) => other !== step.object);
+    if (step.do === "create") all = [...all, step.object];
+    else if (step.do === "remove") all = others;
+    else all = [patched(step.object, step.operations), ...others];
+  }
+  return all;
+}
+
+function patched(object: ControllerRevision, operations: readonly JsonPatchOp[]): ControllerRevision {
+  const value = (path: string) =>
+    operations.flatMap((op) => (op.op === "add" && op.path === path ? op.value : []))[0];
+  const [revision, annotations] = [value("/revision"), value("/metadata/annotations")];
+  return {
+    ...object,
+    revision: (revision as number | undefined) ?? object.revision,
+    metadata: {
+      ...object.metadata,
+      annotations: (annotations as Record<string, string> | undefined) ?? object.metadata.annotations,
+    },
+  };
 }
 
 /** A service that was rendered with the content `tag`, and its revision. */
 function rendered(tag: string, one = service()) {
-  return { one, revisions: [stored(one, choose(one, tag))] };
+  return { one, revisions: passed(one, choose(one, tag), "first") };
 }
 
 const shown = (chosen: ChosenBackend | undefined) =>
@@ -64,16 +93,41 @@ test("a service keeps what it was rendered with until its spec changes or a rest
   const restarted = service({}, { "metalbridge.dev/restarted-at": NOW });
   expect(shown(choose(restarted, "v2", revisions))).toBe("Current v2");
   // Once it is rendered again, the next change has to be requested too.
-  const after = [...revisions, stored(restarted, choose(restarted, "v2", revisions), 2)];
+  const after = passed(restarted, choose(restarted, "v2", revisions), "second", revisions);
   expect(shown(choose(restarted, "v3", after))).toBe("Outdated v2");
 });
 
 test("a service without a revision of its BackendRuntime begins with the current content", () => {
   const { one, revisions } = rendered("v1");
   expect(shown(choose(one, "v2"))).toBe("Current v2");
-  expect(shown(choose(one, "v2", [...revisions, stored(one, undefined, 2)]))).toBe("Current v2");
+  expect(shown(choose(one, "v2", passed(one, undefined, "plain", revisions)))).toBe("Current v2");
   const other = service({ backendRuntime: { name: "another" } });
   expect(shown(choose(other, "v2", revisions))).toBe("Current v2");
+});
+
+test("content that renders the same template as before is stored too, and kept from then on", () => {
+  const { one, revisions } = rendered("v1");
+  const changed = service({ contextSize: 2048 });
+  // The data of a ControllerRevision cannot be changed, so it is removed and created again.
+  const removed = passed(changed, choose(changed, "v2", revisions), "first", revisions);
+  expect(removed).toEqual([]);
+  const created = passed(changed, choose(changed, "v2", removed), "first", removed);
+  expect(shown(choose(changed, "v3", created))).toBe("Outdated v2");
+  // Without other content, only the request is recorded.
+  const again = passed(changed, choose(changed, "v1", revisions), "first", revisions);
+  expect(again).toHaveLength(1);
+  expect(shown(choose(changed, "v3", again))).toBe("Outdated v1");
+  expect(shown(choose(one, "v3", again))).toBe("Current v3");
+});
+
+test("an earlier revision that is in use again is the newest, whose content is kept", () => {
+  const { one, revisions } = rendered("v1");
+  const changed = service({ contextSize: 2048 });
+  const both = passed(changed, choose(changed, "v1", revisions), "second", revisions);
+  expect(shown(choose(one, "v2", both))).toBe("Current v2");
+  const back = passed(one, choose(one, "v1", both), "first", both);
+  expect(back.map(({ revision }) => revision)).toEqual([3, 2]);
+  expect(shown(choose(one, "v2", back))).toBe("Outdated v1");
 });
 
 test("revisions of an earlier service of the same name do not count", () => {

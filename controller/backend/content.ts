@@ -1,17 +1,18 @@
 /** Chooses the content of a BackendRuntime that a service uses: what it was rendered with, until its spec changes or a restart is requested. */
 import type { BackendRuntime, BackendRuntimeSpec } from "../../src/api/backend-runtime.ts";
-import { ANNOTATION_RESTARTED_AT } from "../../src/api/group.ts";
+import { ANNOTATION_BACKEND_REQUEST, ANNOTATION_RESTARTED_AT } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Blocked } from "../../src/capacity/resolve.ts";
-import { revisionSpec, type StoredBackend, storedBackend } from "../../src/capacity/revision-data.ts";
+import { newestRevision, revisionSpec, storedBackend } from "../../src/capacity/revision-data.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 import { uidLabelOf } from "../service/owned/kinds.ts";
+import type { RequestedBackend } from "../service/owned/revisions.ts";
 import type { Watches } from "../watches/watches.ts";
 
 /** The content that a service uses, and whether that is the current content. */
-export interface ChosenBackend extends StoredBackend {
+export interface ChosenBackend extends RequestedBackend {
   readonly is: "Current" | "Outdated" | "Deleted";
 }
 
@@ -45,22 +46,37 @@ export function backendBlocked(
   return { at: "blocked", code: "BackendRuntimesUnavailable", message, isFinal: false };
 }
 
-/** `runtime` is undefined if it does not exist; `revisions` are those of the service. */
+/**
+ * `runtime` is undefined if it does not exist; `revisions` are those of the service. With placement.on Auto, only one side may have
+ * been rendered since the last change.
+ */
 function chooseBackend(
   service: InferenceService,
   runtime: BackendRuntime | undefined,
   revisions: readonly ControllerRevision[],
 ): ChosenBackend | undefined {
   const request = requestOf(service);
-  const [newest] = [...revisions].sort((a, b) => b.revision - a.revision);
-  const stored = newest && storedBackend(newest);
-  const kept = stored?.name === service.spec.backendRuntime?.name ? stored : undefined;
-  if (runtime === undefined) return kept && { ...kept, request, is: "Deleted" };
+  const kept = (["Hosts", "Pods"] as const)
+    .flatMap((side) => newestRevision(revisions, side) ?? [])
+    .sort((a, b) => b.revision - a.revision)
+    .flatMap((newest) => {
+      const stored = storedBackend(newest);
+      if (stored === undefined || stored.name !== service.spec.backendRuntime?.name) return [];
+      return {
+        ...stored,
+        isRequested: newest.metadata.annotations?.[ANNOTATION_BACKEND_REQUEST] === request,
+      };
+    });
+  const requested = kept.find(({ isRequested }) => isRequested);
+  if (runtime === undefined) {
+    const used = requested ?? kept[0];
+    return used && { ...used, request, is: "Deleted" };
+  }
   const { spec, metadata } = runtime;
   const revision = revisionOfBackend(spec);
-  return kept === undefined || kept.request !== request || kept.revision === revision
+  return requested === undefined || requested.revision === revision
     ? { name: metadata.name, spec, revision, request, is: "Current" }
-    : { ...kept, is: "Outdated" };
+    : { ...requested, request, is: "Outdated" };
 }
 
 type Used = NonNullable<InferenceServiceStatus["backendRuntime"]>;

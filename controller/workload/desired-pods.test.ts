@@ -1,13 +1,14 @@
 /** What brings new defaults to the pods of a service, and what does not. */
 import { describe, expect, test } from "vitest";
-import { ANNOTATION_RESTARTED_AT, ANNOTATION_TEMPLATE } from "../../src/api/group.ts";
+import { ANNOTATION_RENDERED_FOR, ANNOTATION_RESTARTED_AT, LABEL_REVISION } from "../../src/api/group.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
+import type { ControllerRevision } from "../../src/kube/objects.ts";
 import type { Deployment, PodTemplate } from "../../src/kube/workload-objects.ts";
 import type { PodsSettings } from "./contract.ts";
 import { desiredPodsDigest } from "./desired-pods.ts";
 import { resolvePods } from "./resolve.ts";
-import { podRevisionOf, withRevision } from "./revision.ts";
+import { withRevision } from "./revision.ts";
 
 interface Desired {
   readonly spec?: object;
@@ -38,23 +39,40 @@ function objectsOf({ spec, labels, annotations = {}, model, status }: Desired) {
 const OLD: PodsSettings = { images: { llamacpp: "registry.example/llama:old" } };
 const NEW: PodsSettings = { images: { llamacpp: "registry.example/llama:new" } };
 
-function render(desired: Desired, settings: PodsSettings, live?: Deployment): Deployment {
-  const found = resolvePods({ ...objectsOf(desired), loraModels: [], settings, live });
+function resolve(desired: Desired, settings: PodsSettings, revisions: readonly ControllerRevision[] = []) {
+  const found = resolvePods({ ...objectsOf(desired), loraModels: [], settings, revisions });
   if (found.at === "blocked") throw new Error(found.message);
-  return found.workload.deployment;
+  return found;
 }
 
-/** As a controller with other probes and another drain script has rendered it. */
-function byAnOlderController(desired: Desired): Deployment {
-  const { metadata, spec } = render(desired, OLD);
-  const template = structuredClone(spec.template) as PodTemplate & { spec: { containers: object[] } };
-  Object.assign(template.spec.containers[0] ?? {}, {
+function render(desired: Desired, settings: PodsSettings, ...revisions: ControllerRevision[]): Deployment {
+  return resolve(desired, settings, revisions).workload.deployment;
+}
+
+/** The revision of a service that an older controller, with other probes and another drain script, has rendered. */
+function byAnOlderController(desired: Desired) {
+  const { digest, runtime, workload } = resolve(desired, OLD);
+  const { template: rendered } = workload.deployment.spec;
+  const changed = structuredClone(rendered) as PodTemplate & { spec: { containers: object[] } };
+  Object.assign(changed.spec.containers[0] ?? {}, {
     startupProbe: { tcpSocket: { port: "http" } },
     lifecycle: { preStop: { exec: { command: ["/bin/sh", "-c", "sleep 1"] } } },
   });
-  const older = withRevision(template);
-  const annotations = { ...metadata.annotations, [ANNOTATION_TEMPLATE]: JSON.stringify({ template: older }) };
-  return { metadata: { ...metadata, annotations }, spec: { ...spec, template: older } } as Deployment;
+  const template = withRevision(changed);
+  const revision: ControllerRevision = {
+    metadata: {
+      name: "chat-1",
+      labels: { [LABEL_REVISION]: "1" },
+      annotations: { [ANNOTATION_RENDERED_FOR]: digest },
+    },
+    revision: 1,
+    data: {
+      pods: { runtime, templates: { template } },
+      spec: {},
+      model: { name: "m", source: "hf://org/m" },
+    },
+  };
+  return { template, revision };
 }
 
 const NAMED = { modelNames: [{ name: "gpt-4o" }] };
@@ -93,15 +111,12 @@ const CHANGED: readonly [string, Desired][] = [
 
 describe("after an upgrade of the controller", () => {
   test.each(KEPT)("the template stays with a change of %s", (_, desired) => {
-    const live = byAnOlderController({});
-    const { spec } = render(desired, NEW, live);
-    expect(spec.template).toEqual(live.spec.template);
-    // What the annotation holds is what the next controller keeps.
-    expect(render(desired, NEW, render(desired, NEW, live)).spec.template).toEqual(live.spec.template);
+    const { template, revision } = byAnOlderController({});
+    expect(render(desired, NEW, revision).spec.template).toEqual(template);
   });
 
   test.each(CHANGED)("its defaults come with a change of %s", (_, desired) => {
-    const { spec } = render(desired, NEW, byAnOlderController({}));
+    const { spec } = render(desired, NEW, byAnOlderController({}).revision);
     expect(spec.template).toEqual(render(desired, NEW).spec.template);
     expect(spec.template.spec.containers[0]?.image).toBe("registry.example/llama:new");
   });
@@ -123,21 +138,19 @@ test("model names change the template of an engine that checks them, and their o
     expect(digest(runtime, a)).toBe(digest(runtime));
 });
 
-test("an edited template is restored to the rendered one, and an edited annotation is ignored", () => {
-  const live = byAnOlderController({});
-  const sidecar = { name: "sidecar", image: "registry.example/proxy:1" };
-  const { template } = live.spec;
-  const containers = [...template.spec.containers, sidecar];
-  const edited = { ...live, spec: { ...live.spec, template: { ...template, spec: { containers } } } };
-  expect(render({}, NEW, edited).spec.template).toEqual(template);
-
-  const forged = { ...template, spec: { containers } };
-  const annotations = { ...live.metadata.annotations, [ANNOTATION_TEMPLATE]: JSON.stringify(forged) };
-  for (const text of [annotations[ANNOTATION_TEMPLATE], "{", "null", "[]"]) {
-    const metadata = { ...live.metadata, annotations: { ...annotations, [ANNOTATION_TEMPLATE]: text ?? "" } };
-    const found = render({}, NEW, { ...live, metadata }).spec.template;
-    expect(podRevisionOf(found)).toBe(podRevisionOf(render({}, NEW).spec.template));
-  }
+test("only the newest revision of pods counts, and one that cannot be read is ignored", () => {
+  const { revision } = byAnOlderController({});
+  const fresh = render({}, NEW).spec.template;
+  const other = {
+    ...revision,
+    metadata: { ...revision.metadata, annotations: { [ANNOTATION_RENDERED_FOR]: "other" } },
+    revision: 2,
+  };
+  expect(render({}, NEW, revision, other).spec.template).toEqual(fresh);
+  const onHosts = { ...revision, data: { template: {} }, revision: 3 };
+  expect(render({}, NEW, onHosts, revision).spec.template).not.toEqual(fresh);
+  for (const data of ["{", null, {}, { spec: {}, model: { name: "m", source: "s" } }])
+    expect(render({}, NEW, { ...revision, data }).spec.template).toEqual(fresh);
 });
 
 test("the digest of a plain service never changes, because a new field with a default would replace all pods", () => {

@@ -1,28 +1,24 @@
 /**
  * An upgrade of the controller must not restart the pods of a service, although a newer controller may render the same spec with
- * other pinned images, probes or scripts. The Deployment therefore stores the template as it was rendered and a digest of the
- * desired state that it was rendered for. A new template is used only once the digest differs. Pure.
+ * other pinned images, probes or scripts. The revision of the service therefore stores the template as it was rendered and a digest
+ * of the desired state that it was rendered for. A new template is used only once the digest differs. Pure.
  */
 
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
-import {
-  ANNOTATION_RENDERED_FOR,
-  ANNOTATION_RESTARTED_AT,
-  ANNOTATION_TEMPLATE,
-} from "../../src/api/group.ts";
+import { ANNOTATION_RENDERED_FOR, ANNOTATION_RESTARTED_AT } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import { sortedNames } from "../../src/api/inference-service/model-names.ts";
 import { modelNamesOf, type Naming, speculativeDecodingOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
+import { newestRevision, parseRevisionData } from "../../src/capacity/revision-data.ts";
 import { contentOf } from "../../src/capacity/template.ts";
-import { ENGINES, engineDescription } from "../../src/engines/registry.ts";
-import type { Deployment, LeaderWorkerSet, PodTemplate } from "../../src/kube/workload-objects.ts";
-import { defined } from "../../src/util/defined.ts";
+import { engineDescription } from "../../src/engines/registry.ts";
+import type { ControllerRevision } from "../../src/kube/objects.ts";
+import type { PodTemplate } from "../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 import type { MountedWeights, PodFlavors } from "./contract.ts";
 import { hasGate } from "./pod.ts";
 import { queueAnnotations, queueLabels } from "./queue-labels.ts";
-import { podRevisionOf, withCommonRevision, withRevision } from "./revision.ts";
 
 /** The user's settings and the facts that determine the template of a service's pods. */
 export interface DesiredPods {
@@ -61,8 +57,7 @@ const MODEL_FIELDS_NOT_IN_PODS: readonly (keyof Model["spec"])[] = [
 ];
 
 /** If the digests are equal, the existing pods match the desired state. Fields that are unknown here count as changes. */
-export function desiredPodsDigest(desired: DesiredPods): string {
-  const { service, models, flavors } = desired;
+export function desiredPodsDigest({ service, models, flavors }: DesiredPods): string {
   const { rollout, ...spec } = service.spec;
   return hash(
     canonicalJson({
@@ -119,114 +114,21 @@ function without(spec: object, fields: readonly string[]): object {
   return Object.fromEntries(Object.entries(spec).filter(([field]) => !fields.includes(field)));
 }
 
-type Annotated = Pick<Deployment, "metadata">;
+/** A template of pods as it was rendered, or those of leader and workers of a group. */
+export type Templates = Readonly<Record<string, PodTemplate>>;
 
-/** Runtime of the current template of a Deployment or a group; undefined if the template was rendered for another desired state. */
-export function currentRuntime(live: Annotated | undefined, digest: string): Runtime | undefined {
-  const [renderedFor, runtime] = live?.metadata.annotations?.[ANNOTATION_RENDERED_FOR]?.split(" ") ?? [];
-  if (renderedFor !== digest) return undefined;
-  return ENGINES.find((entry) => entry.runtime === runtime)?.runtime;
-}
-
-/** The API server accepts 256 KiB of annotations. A larger template is not stored, and each controller renders it again. */
-const TEMPLATE_MAX = 131_072;
-
-/** The desired state, as it is stored with a template. */
-export interface RenderedFor {
-  readonly digest: string;
+/** Templates that were rendered earlier, and the runtime that was chosen for them. */
+export interface RenderedPods {
   readonly runtime: Runtime;
+  readonly templates: Templates;
 }
 
-/** Returns `rendered` with the template of `live` if that was rendered for the same desired state. */
-export function keepTemplate(
-  rendered: Deployment,
-  live: Deployment | undefined,
-  desired: RenderedFor,
-): Deployment {
-  const { metadata, spec } = rendered;
-  const { templates, annotations } = keep(
-    { rendered: { template: spec.template }, live, liveTemplates: live && { template: live.spec.template } },
-    ({ template }) => ({ template: withRevision(template) }),
-    desired,
-  );
-  return {
-    ...rendered,
-    metadata: { ...metadata, annotations: { ...metadata.annotations, ...annotations } },
-    spec: { ...spec, ...templates },
-  };
-}
-
-/** The same for the templates of a group. */
-export function keepGroupTemplates(
-  rendered: LeaderWorkerSet,
-  live: LeaderWorkerSet | undefined,
-  desired: RenderedFor,
-): LeaderWorkerSet {
-  const { metadata, spec } = rendered;
-  const { templates, annotations } = keep(
-    { rendered: templatesOf(rendered), live, liveTemplates: live && templatesOf(live) },
-    withCommonRevision,
-    desired,
-  );
-  return {
-    ...rendered,
-    metadata: { ...metadata, annotations: { ...metadata.annotations, ...annotations } },
-    spec: { ...spec, leaderWorkerTemplate: { ...spec.leaderWorkerTemplate, ...templates } },
-  };
-}
-
-function templatesOf({ spec: { leaderWorkerTemplate } }: LeaderWorkerSet) {
-  const { leaderTemplate, workerTemplate } = leaderWorkerTemplate;
-  return { leaderTemplate, workerTemplate };
-}
-
-type Templates = Readonly<Record<string, PodTemplate>>;
-
-interface Renderings<T extends Templates> {
-  readonly rendered: T;
-  readonly live: Annotated | undefined;
-  readonly liveTemplates: T | undefined;
-}
-
-function keep<T extends Templates>(
-  renderings: Renderings<T>,
-  withLabels: (templates: T) => T,
-  { digest, runtime }: RenderedFor,
-) {
-  const { rendered, live } = renderings;
-  const stored =
-    currentRuntime(live, digest) === undefined ? undefined : storedTemplates(renderings, withLabels);
-  const templates = stored ?? rendered;
-  const text = JSON.stringify(templates);
-  return {
-    templates,
-    annotations: defined<Record<string, string>>({
-      [ANNOTATION_RENDERED_FOR]: `${digest} ${runtime}`,
-      [ANNOTATION_TEMPLATE]: text.length > TEMPLATE_MAX ? undefined : text,
-    }),
-  };
-}
-
-/** The templates in the annotation; undefined if they equal the rendered ones, or if a user edited them or the annotation. */
-function storedTemplates<T extends Templates>(
-  { rendered, live, liveTemplates }: Renderings<T>,
-  withLabels: (templates: T) => T,
-): T | undefined {
-  const revision = liveTemplates && commonRevision(liveTemplates);
-  if (live === undefined || revision === undefined || revision === commonRevision(rendered)) return undefined;
-  const text = live.metadata.annotations?.[ANNOTATION_TEMPLATE] ?? "";
-  if (text.length > TEMPLATE_MAX) return undefined;
-  try {
-    const templates: T = JSON.parse(text);
-    const isAsRendered = commonRevision(withLabels(templates)) === revision;
-    return commonRevision(templates) === revision && isAsRendered ? templates : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Undefined if the templates have no revision, or different ones. */
-function commonRevision(templates: Templates): string | undefined {
-  const revisions = new Set(Object.values(templates).map(podRevisionOf));
-  return revisions.size === 1 ? [...revisions][0] : undefined;
+/** What the newest of the service's revisions was rendered to, if that was for the same desired state. */
+export function renderedFor(
+  digest: string,
+  revisions: readonly ControllerRevision[],
+): RenderedPods | undefined {
+  const newest = newestRevision(revisions, "Pods");
+  if (newest?.metadata.annotations?.[ANNOTATION_RENDERED_FOR] !== digest) return undefined;
+  return parseRevisionData(newest.data)?.pods;
 }

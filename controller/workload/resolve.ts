@@ -23,7 +23,8 @@ import {
 } from "../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
-import type { Deployment, LeaderWorkerSet, ResourceClaimTemplate } from "../../src/kube/workload-objects.ts";
+import type { ControllerRevision } from "../../src/kube/objects.ts";
+import type { ResourceClaimTemplate } from "../../src/kube/workload-objects.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
 import { podSource } from "./cache-eligibility.ts";
 import type {
@@ -35,14 +36,7 @@ import type {
   Workload,
   WorkloadInput,
 } from "./contract.ts";
-import {
-  currentRuntime,
-  type DesiredPods,
-  desiredPodsDigest,
-  keepGroupTemplates,
-  keepTemplate,
-  type RenderedFor,
-} from "./desired-pods.ts";
+import { type DesiredPods, desiredPodsDigest, renderedFor, type Templates } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
 import { buildGroup } from "./group.ts";
@@ -58,22 +52,22 @@ export interface PodsInput extends NamedModels {
   /** True if no other service names its Model. */
   readonly isOnlyService?: boolean;
   readonly settings: PodsSettings;
-  /** The current Deployment. Its template stays until the desired state changes. */
-  readonly live?: Deployment;
+  /** Revisions of the service. The template of the newest one stays until the desired state changes. */
+  readonly revisions?: readonly ControllerRevision[];
   /** What the flavors of the Model add to the pods. */
   readonly flavors?: PodFlavors | undefined;
   /** The template of the pods' claims for devices, if they choose the flavor. */
   readonly claimTemplate?: ResourceClaimTemplate | undefined;
-  /** The same for a service with spec.group. */
-  readonly liveGroup?: LeaderWorkerSet;
 }
 
 export interface PodsResolved<W extends Surroundings = Workload> {
   readonly at: "resolved";
   readonly runtime: Runtime;
   readonly workload: W;
-  /** Revision of the pods. */
+  /** Revision of the pods, their templates, and the digest of the desired state. */
   readonly revision: string;
+  readonly templates: Templates;
+  readonly digest: string;
   /** Number of GPUs of each pod. */
   readonly gpuCount: number;
   readonly need: PodNeed;
@@ -137,46 +131,63 @@ function oncePerAccelerator(claimBytes: PodNeed["claimBytes"]): PodNeed["claimBy
 }
 
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
-  const found = workloadInputOf(input);
-  if ("at" in found) return found;
-  const { parts } = found;
-  const { live } = input;
-  const runtimeBefore = (digest: string) => currentRuntime(live, digest);
-  return workloadFor(found, runtimeBefore, (runtime, renderedFor) => {
-    const rendered = buildWorkload({ ...parts, runtime, replicas: replicasOf(parts.service) });
-    const deployment = keepTemplate(rendered.deployment, live, renderedFor);
-    return { workload: { ...rendered, deployment }, revision: podRevisionOf(deployment.spec.template) };
+  return resolve(input, (parts, kept) => {
+    const { deployment, ...around } = buildWorkload(parts);
+    const template = kept?.template ?? deployment.spec.template;
+    const workload = { ...around, deployment: { ...deployment, spec: { ...deployment.spec, template } } };
+    return { workload, templates: { template } };
   });
 }
 
 /** The same for a service with spec.group. */
 export function resolveGroups(input: PodsInput): PodsResolved<GroupWorkload> | Blocked {
-  const found = workloadInputOf(input);
-  if ("at" in found) return found;
-  const { parts } = found;
-  const { liveGroup: live } = input;
-  const runtimeBefore = (digest: string) => currentRuntime(live, digest);
-  return workloadFor(found, runtimeBefore, (runtime, renderedFor) => {
-    const rendered = buildGroup({ ...parts, runtime, replicas: replicasOf(parts.service) });
-    const group = keepGroupTemplates(rendered.group, live, renderedFor);
-    const revision = podRevisionOf(group.spec.leaderWorkerTemplate.leaderTemplate);
-    return { workload: { ...rendered, group }, revision };
+  return resolve(input, (parts, kept) => {
+    const { group, ...around } = buildGroup(parts);
+    const { leaderTemplate, workerTemplate, ...others } = group.spec.leaderWorkerTemplate;
+    const templates = {
+      leaderTemplate: kept?.leaderTemplate ?? leaderTemplate,
+      workerTemplate: kept?.workerTemplate ?? workerTemplate,
+    };
+    const leaderWorkerTemplate = { ...others, ...templates };
+    const workload = { ...around, group: { ...group, spec: { ...group.spec, leaderWorkerTemplate } } };
+    return { workload, templates };
   });
+}
+
+type Render<W> = (
+  parts: WorkloadInput,
+  kept: Templates | undefined,
+) => { readonly workload: W; readonly templates: Templates };
+
+function resolve<W extends Surroundings>(input: PodsInput, render: Render<W>): PodsResolved<W> | Blocked {
+  if (input.service.spec.backendRuntime !== undefined && input.backend === undefined)
+    return backendNotFound(input.service);
+  try {
+    const found = mergedInputOf({ ...input, service: withPodBackend(input.service, input) });
+    if ("at" in found) return found;
+    const { parts, desired } = found;
+    const { service, model } = parts;
+    const digest = desiredPodsDigest(desired);
+    const kept = renderedFor(digest, input.revisions ?? []);
+    const runtime = runtimeOf(service, model, kept?.runtime);
+    const { workload, templates } = render(
+      { ...parts, runtime, replicas: replicasOf(service) },
+      kept?.templates,
+    );
+    const [first] = Object.values(templates);
+    const revision = (first && podRevisionOf(first)) ?? "";
+    const need = podNeed(parts, runtime);
+    const unhonored = unhonoredFields(service.spec, "Pods", runtime);
+    const gpuCount = need.gpus;
+    return { at: "resolved", runtime, workload, revision, templates, digest, gpuCount, need, unhonored };
+  } catch (error) {
+    return blockedBy(error);
+  }
 }
 
 interface Found {
   readonly parts: Omit<WorkloadInput, "runtime" | "replicas">;
   readonly desired: DesiredPods;
-}
-
-function workloadInputOf(input: PodsInput): Found | Blocked {
-  if (input.service.spec.backendRuntime !== undefined && input.backend === undefined)
-    return backendNotFound(input.service);
-  try {
-    return mergedInputOf({ ...input, service: withPodBackend(input.service, input) });
-  } catch (error) {
-    return blockedBy(error);
-  }
 }
 
 /** The service with the settings of its BackendRuntime. Throws MetalbridgeError. */
@@ -224,29 +235,6 @@ function mergedInputOf(input: PodsInput): Found | Blocked {
     claimTemplate,
   };
   return { parts, desired: { service, models, flavors } };
-}
-
-interface Rendered<W> {
-  readonly workload: W;
-  readonly revision: string | undefined;
-}
-
-function workloadFor<W extends Surroundings>(
-  { parts, desired }: Found,
-  runtimeBefore: (digest: string) => Runtime | undefined,
-  render: (runtime: Runtime, renderedFor: RenderedFor) => Rendered<W>,
-): PodsResolved<W> | Blocked {
-  const { service, model } = parts;
-  try {
-    const digest = desiredPodsDigest(desired);
-    const runtime = runtimeOf(service, model, runtimeBefore(digest));
-    const { workload, revision = "" } = render(runtime, { digest, runtime });
-    const need = podNeed(parts, runtime);
-    const unhonored = unhonoredFields(service.spec, "Pods", runtime);
-    return { at: "resolved", runtime, workload, revision, gpuCount: need.gpus, need, unhonored };
-  } catch (error) {
-    return blockedBy(error);
-  }
 }
 
 function replicasOf({ spec: { replicas, suspend } }: InferenceService): number {

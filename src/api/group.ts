@@ -81,10 +81,10 @@ export const GATE_PLACEMENT = "metalbridge.dev/placement";
 /** On a Deployment whose pods move to other nodes while they serve: start of the move, the nodes to avoid, and the state to return to. */
 export const ANNOTATION_NODE_MOVE = "metalbridge.dev/node-move";
 
-/** On a Deployment: hash of the desired state that its template was rendered for, and the chosen runtime, as in `3f9c… vllm`. */
+/** On a ControllerRevision of pods: digest of the desired state that its template was last rendered for. */
 export const ANNOTATION_RENDERED_FOR = "metalbridge.dev/rendered-for";
-/** On a Deployment: the rendered template as JSON, without fields that other clients have added. */
-export const ANNOTATION_TEMPLATE = "metalbridge.dev/template";
+/** On a ControllerRevision: digest of the spec and of the restart request that last took the content of the BackendRuntime. */
+export const ANNOTATION_BACKEND_REQUEST = "metalbridge.dev/backend-request";
 /** On an InferenceService, and copied to its pods: time at which their replacement with the current defaults was requested. */
 export const ANNOTATION_RESTARTED_AT = "metalbridge.dev/restarted-at";
 

@@ -76,7 +76,11 @@ test("a change of its command is a new revision of a generic engine, kept to go 
 test("a revision of pods keeps what pods are made from, and not what surrounds them", () => {
   const service = serviceOf({ image: "a/b:1", maxPodLifetimeSeconds: 60, autoscaling: { maxReplicas: 3 } });
   const read = parseRevisionData(
-    JSON.parse(JSON.stringify(toPodsRevisionData({ service, model, backend: undefined }, "llamacpp"))),
+    JSON.parse(
+      JSON.stringify(
+        toPodsRevisionData({ service, model, backend: undefined }, { runtime: "llamacpp", templates: {} }),
+      ),
+    ),
   );
   expect(read?.template).toBeUndefined();
   expect(read?.spec).toEqual({ modelRef: "tiny", image: "a/b:1", priority: "normal" });

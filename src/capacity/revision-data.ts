@@ -2,13 +2,14 @@
 import { z } from "zod";
 import { backendRuntimeSchema } from "../api/backend-runtime.ts";
 import { engineFields } from "../api/engine-settings.ts";
-import type { Runtime } from "../api/fields/runtimes.ts";
+import { runtimeSchema } from "../api/fields/runtime-fields.ts";
 import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { podFields } from "../api/inference-service/pods.ts";
 import type { Model } from "../api/model.ts";
 import { ENGINES } from "../engines/registry.ts";
 import type { ControllerRevision } from "../kube/objects.ts";
+import type { PodTemplate } from "../kube/workload-objects.ts";
 import { contentOf, type TemplateWithoutHost } from "./template.ts";
 
 /** Fields of InferenceService.spec that determine the revision. A change of any other field restarts nothing. */
@@ -43,7 +44,7 @@ function revisionSpecFields(of: unknown, on: Side): typeof REVISION_SPEC_FIELDS 
   return [...REVISION_SPEC_FIELDS, ...(entry?.revisionFields ?? [])];
 }
 
-type Side = "Hosts" | "Pods";
+export type Side = "Hosts" | "Pods";
 
 /** Parts of `endpoint` that determine the revision. */
 const REVISION_ENDPOINT_FIELDS = ["gate", "tls"] as const;
@@ -83,8 +84,6 @@ const storedBackendSchema = z.object({
   name: z.string(),
   /** Digest of the content. */
   revision: z.string(),
-  /** Digest of the spec and of the restart request that took the content. */
-  request: z.string(),
   spec: backendRuntimeSchema.shape.spec,
 });
 
@@ -92,8 +91,12 @@ const storedBackendSchema = z.object({
 export type StoredBackend = Readonly<z.output<typeof storedBackendSchema>>;
 
 const revisionDataSchema = z.object({
-  /** Template of replicas on hosts. Pods are rendered from the spec. */
+  /** Template of replicas on hosts. */
   template: inferenceReplicaSpecSchema.shape.template.omit({ hostName: true }).optional(),
+  /** Templates of pods as they were rendered, by the field of the workload. */
+  pods: z
+    .object({ runtime: runtimeSchema, templates: z.record(z.string(), z.custom<PodTemplate>()) })
+    .optional(),
   /** The fields of REVISION_SPEC_FIELDS that were set; a rollback removes the others. */
   spec: z.record(z.string(), z.unknown()),
   /** Name, source and content of the Model. A rollback does not change a Model. */
@@ -120,17 +123,21 @@ export function toRevisionData(source: RevisionSource, template: TemplateWithout
   };
 }
 
-export function toPodsRevisionData(source: RevisionSource, runtime: Runtime): RevisionData {
+export function toPodsRevisionData(
+  source: RevisionSource,
+  { runtime, templates }: NonNullable<RevisionData["pods"]>,
+): RevisionData {
   const { service, model, backend } = source;
   return {
+    pods: { runtime, templates },
     spec: revisionSpec(service.spec, runtime, "Pods"),
     model: modelData(model, contentOf(model.status?.pinned)),
     backend: backend && dataOf(backend),
   };
 }
 
-function dataOf({ name, revision, request, spec }: StoredBackend): StoredBackend {
-  return { name, revision, request, spec };
+function dataOf({ name, revision, spec }: StoredBackend): StoredBackend {
+  return { name, revision, spec };
 }
 
 function modelData({ metadata, spec }: Model, revision: string | undefined): RevisionData["model"] {
@@ -147,6 +154,29 @@ export function storedSpec({ spec, template }: RevisionData): Record<string, unk
 /** Undefined if the data is invalid. */
 export function parseRevisionData(data: unknown): RevisionData | undefined {
   return revisionDataSchema.safeParse(data).data;
+}
+
+/** Revisions of the service on one side; with placement.on Auto it has both. */
+export function revisionsOn(
+  revisions: readonly ControllerRevision[],
+  side: Side,
+): readonly ControllerRevision[] {
+  return revisions.filter(({ data }) => (hasTemplateOfHosts(data) ? "Hosts" : "Pods") === side);
+}
+
+function hasTemplateOfHosts(data: unknown): boolean {
+  return typeof data === "object" && data !== null && "template" in data;
+}
+
+/** What the service is rendered to now, or was last. */
+export function newestRevision(
+  revisions: readonly ControllerRevision[],
+  side: Side,
+): ControllerRevision | undefined {
+  return revisionsOn(revisions, side).reduce<ControllerRevision | undefined>(
+    (newest, one) => (newest !== undefined && newest.revision > one.revision ? newest : one),
+    undefined,
+  );
 }
 
 const storedBackends = new WeakMap<ControllerRevision, StoredBackend | undefined>();

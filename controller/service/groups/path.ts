@@ -42,7 +42,8 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const { key, service, own } = live;
   const { watches, clock } = ports;
   const input = podsInputOf(ports, live);
-  const { model, liveGroup: current } = input;
+  const { model } = input;
+  const [current] = own.groups;
   const observed = await observePods(ports, own);
   const { unscheduled, problem } = observed.pods;
   const pods = { ...observed.pods, ...countsOf(own), unscheduled, problem };

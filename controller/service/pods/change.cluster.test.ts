@@ -1,11 +1,13 @@
 /** What keeps serving while the template of pods changes, with the real API server, controllers and scheduler. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ANNOTATION_TEMPLATE, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
-import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
-import type { Deployment, PodTemplate } from "../../../src/kube/workload-objects.ts";
+import { LABEL_REVISION, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
+import { parseRevisionData } from "../../../src/capacity/revision-data.ts";
+import { CONTROLLER_REVISIONS, DEPLOYMENTS } from "../../../src/kube/kinds.ts";
+import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import { must } from "../../../test/bed/must.ts";
 import { runProgram, startProgram } from "../../../test/cli/program.ts";
 import {
   type Bench,
@@ -122,13 +124,17 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     await following.until(/follow=true/);
   });
 
-  /** The Deployment with other probes and scripts; returns the revision of its template. */
+  /** The Deployment and the revision with other probes and scripts; returns the revision of the template. */
   async function asAnOlderController(name: string): Promise<string | undefined> {
-    const { metadata, spec } = await get<Deployment>(`deployment/${name}`);
-    const stored: { template: PodTemplate } = JSON.parse(metadata.annotations?.[ANNOTATION_TEMPLATE] ?? "");
-    const { template } = stored;
-    const [engine, ...others] = template.spec.containers;
-    if (engine === undefined) throw new Error("no container");
+    const labelSelector = `metalbridge.dev/service=${name}`;
+    const [stored] = must(
+      await bench.client.list(CONTROLLER_REVISIONS, { namespace: NS, labelSelector }),
+    ).items;
+    const data = stored && parseRevisionData(stored.data);
+    const template = data?.pods?.templates.template;
+    const [engine, ...others] = template?.spec.containers ?? [];
+    if (stored === undefined || data?.pods === undefined || template === undefined || engine === undefined)
+      throw new Error("no revision");
     const probes = {
       startupProbe: { tcpSocket: { port: "http" } },
       livenessProbe: { tcpSocket: { port: "http" } },
@@ -136,18 +142,27 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     const lifecycle = { preStop: { sleep: { seconds: 1 } } };
     const containers = [{ ...engine, ...probes, lifecycle }, ...others];
     const older = withRevision({ ...template, spec: { ...template.spec, containers } });
-    const annotations = {
-      ...metadata.annotations,
-      [ANNOTATION_TEMPLATE]: JSON.stringify({ template: older }),
-    };
-    const { name: named, namespace = NS, labels = {} } = metadata;
+    const hash = podRevisionOf(older) ?? "";
+    const { annotations, labels, ownerReferences } = stored.metadata;
+    must(
+      await bench.client.create(CONTROLLER_REVISIONS, {
+        metadata: {
+          name: `${name}-${hash}`,
+          namespace: NS,
+          labels: { ...labels, [LABEL_REVISION]: hash },
+          annotations,
+          ownerReferences,
+        },
+        revision: stored.revision + 1,
+        data: { ...data, pods: { ...data.pods, templates: { template: older } } },
+      }),
+    );
+    const { metadata, spec } = await get<Deployment>(`deployment/${name}`);
     const object = {
-      metadata: { name: named, namespace, labels, annotations },
+      metadata: { name, namespace: NS, labels: metadata.labels, annotations: metadata.annotations },
       spec: { ...spec, template: older },
     };
-    const options = { manager: MANAGER_CONTROLLER, current: undefined };
-    const result = await bench.client.apply(DEPLOYMENTS, object, options);
-    if (!result.ok) throw new Error(result.error.message);
-    return podRevisionOf(older);
+    must(await bench.client.apply(DEPLOYMENTS, object, { manager: MANAGER_CONTROLLER, current: undefined }));
+    return hash;
   }
 });

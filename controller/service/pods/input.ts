@@ -14,8 +14,7 @@ export function podsInputOf(
     ...namedModels(watches.models, service),
     isOnlyService: watches.servicesOfModel.of(modelKeyOf(service)).length === 1,
     settings,
-    live: own.deployments[0],
-    liveGroup: own.groups[0],
+    revisions: own.revisions,
   };
   const { model } = input;
   return flavor?.on === "Pods" && model !== undefined

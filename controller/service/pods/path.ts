@@ -79,11 +79,12 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const { key, service, own } = live;
   const { watches, clock } = ports;
   const input = podsInputOf(ports, live);
-  const { model, live: deployment } = input;
+  const { model } = input;
+  const [deployment] = own.deployments;
   const { pods, recheckAfterMs: mountsAfterMs } = await observePods(ports, own);
   const resolved = live.blocked ?? resolvePods(input);
   const nodes = observeNodes(ports, input, resolved);
-  const { resolution, move } = withMove(ports, input, resolved, { pods, live });
+  const { resolution, move } = withMove(ports, resolved, { pods, live });
   // First, because the pods wait, and a later step may fail.
   const ungated = await choosePodNodes(ports, live, { nodes, resolution, move });
   const rollout =
@@ -177,16 +178,15 @@ interface Moved {
 /** Starts, continues and ends moves of live eviction. */
 function withMove(
   ports: PodsPorts,
-  input: PodsInput,
-  resolved: PodsResolved | Blocked,
+  resolution: PodsResolved | Blocked,
   { pods, live }: { readonly pods: ObservedPods; readonly live: LiveService },
 ): Moved {
-  if (resolved.at === "blocked" || !hasGate(input.service.spec)) return { resolution: resolved };
   const { own, key } = live;
   const [deployment] = own.deployments;
-  if (deployment === undefined) return { resolution: resolved };
+  if (resolution.at === "blocked" || deployment === undefined || !hasGate(live.service.spec))
+    return { resolution };
   const { template, strategy } = deployment.spec;
-  const desired = resolved.workload.deployment.spec;
+  const desired = resolution.workload.deployment.spec;
   const move = settleMove({
     renewedAt: renewalOf(template),
     isTemplateSame: podRevisionOf(desired.template) === podRevisionOf(template),
@@ -204,7 +204,7 @@ function withMove(
     },
   });
   if (move.blocked !== undefined) cancelMove(ports, live, BLOCKED_NOTES[move.blocked](pods));
-  return { resolution: move.move === undefined ? resolved : onMove(resolved, move.move), move };
+  return { resolution: move.move === undefined ? resolution : onMove(resolution, move.move), move };
 }
 
 /** Chooses the nodes of the pods that wait for it. Without nodes to choose from, the pods start at once, without a preference. */

@@ -4,14 +4,14 @@ import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
-import { type StoredBackend, toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
+import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { GroupWorkload, Workload } from "../../workload/contract.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { startupBudgetOf } from "../../workload/surroundings.ts";
 import { stepsOfKubeService } from "../owned/kube-service.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
-import { stepsOfRevisions } from "../owned/revisions.ts";
+import { type RequestedBackend, stepsOfRevisions } from "../owned/revisions.ts";
 import type { ServiceStep } from "../owned/steps.ts";
 import { stepsOf } from "../owned/steps-of.ts";
 import { podTemplatesOf, stepsOfClaimTemplates } from "./claims.ts";
@@ -22,7 +22,7 @@ export interface PodsPlanInput {
   readonly own: OwnedObjects;
   readonly model: Model | undefined;
   /** The content of the BackendRuntime in use. */
-  readonly backend: StoredBackend | undefined;
+  readonly backend: RequestedBackend | undefined;
   readonly resolution: PodsResolved<Workload | GroupWorkload> | Blocked;
   /** True if the Prometheus operator is installed. */
   readonly hasPodMonitors: boolean;
@@ -42,20 +42,17 @@ export function planPods(input: PodsPlanInput): ServiceStep[] {
   ];
 }
 
-/** False with placement.on Auto: the path of hosts then stores the revisions of the service. */
-export function keepsRevisions({ spec }: InferenceService): boolean {
-  return spec.placement.on !== "Auto";
-}
-
 function revisionSteps({ service, own, model, backend, resolution }: PodsPlanInput): ServiceStep[] {
-  if (resolution.at !== "resolved" || model === undefined || !keepsRevisions(service)) return [];
-  const { revision, runtime } = resolution;
+  if (resolution.at !== "resolved" || model === undefined) return [];
+  const { revision, digest } = resolution;
   return stepsOfRevisions({
     service,
+    side: "Pods",
     revisions: own.revisions,
     hash: revision,
     backend,
-    data: () => toPodsRevisionData({ service, model, backend }, runtime),
+    renderedFor: digest,
+    data: () => toPodsRevisionData({ service, model, backend }, resolution),
     running: own.pods.map(podRevisionOf),
   });
 }

@@ -14,7 +14,6 @@ import { serviceUrlOf } from "../owned/kube-service.ts";
 import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../phase.ts";
 import { podsConditions } from "./conditions.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
-import { keepsRevisions } from "./plan.ts";
 import { waitsForQuota } from "./quota.ts";
 
 const MAX_MESSAGE = 4096;
@@ -57,7 +56,8 @@ function revisionsOf(
   { service, resolution }: PodsStatusInput,
   { phase }: PhaseStatus,
 ): Pick<InferenceServiceStatus, "currentRevision" | "updateRevision"> {
-  if (!keepsRevisions(service)) return {};
+  // The path of hosts reports the revisions.
+  if (service.spec.placement.on === "Auto") return {};
   const { currentRevision: last, updateRevision: newest } = service.status ?? {};
   const updateRevision = resolution.at === "resolved" ? resolution.revision : newest;
   const currentRevision = phase === "Ready" ? updateRevision : last;

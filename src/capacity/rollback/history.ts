@@ -2,7 +2,7 @@
 import { LABEL_REVISION } from "../../api/group.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import type { ControllerRevision } from "../../kube/objects.ts";
-import { parseRevisionData, type RevisionData } from "../revision-data.ts";
+import { parseRevisionData, type RevisionData, revisionsOn } from "../revision-data.ts";
 import { shortRevision } from "../template.ts";
 import { changesBetween, type SpecChange } from "./changes.ts";
 
@@ -25,7 +25,7 @@ export function historyOf(
   service: InferenceService,
   revisions: readonly ControllerRevision[],
 ): readonly HistoryEntry[] {
-  const sorted = [...revisions].sort((a, b) => a.revision - b.revision);
+  const sorted = [...reportedRevisions(service, revisions)].sort((a, b) => a.revision - b.revision);
   const serving = service.status?.currentRevision;
   const parsed = sorted.map(({ data }) => parseRevisionData(data));
   return sorted.map(({ metadata, revision }, index) => {
@@ -42,6 +42,12 @@ export function historyOf(
       changes: data === undefined || before === undefined ? [] : changesOf(before, data),
     };
   });
+}
+
+/** With placement.on Auto, a change makes a revision on each side, and the status reports those of hosts. */
+function reportedRevisions({ spec }: InferenceService, revisions: readonly ControllerRevision[]) {
+  const onHosts = spec.placement.on === "Auto" ? revisionsOn(revisions, "Hosts") : [];
+  return onHosts.length > 0 ? onHosts : revisions;
 }
 
 /** Includes the content of the Model and of the BackendRuntime, because their changes also create a revision. */

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { inferenceServiceSchema } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
 import type { ControllerRevision } from "../../kube/objects.ts";
@@ -74,6 +74,37 @@ describe("the revision that is gone back to", () => {
   it.each([[[]], [three.slice(0, 1)]])("does not exist where there is none before", (revisions) => {
     expect(() => chooseRevision(service({}), historyOf(service({}), revisions), 0)).toThrow(/no earlier/);
   });
+});
+
+test("with placement.on Auto, the revisions of hosts count, because those of pods are of the same changes", () => {
+  const ofPods = (number: number) => ({
+    ...revision(number, {}),
+    data: { spec: { modelRef: "a" }, model: { name: "a", source: SOURCE } },
+  });
+  const both = [...three, ofPods(2), ofPods(5)];
+  const numbers = (spec: object, all: readonly ControllerRevision[]) =>
+    historyOf(service(spec), all).map(({ revision: number }) => number);
+  expect(numbers({ placement: { on: "Auto" } }, both)).toEqual([1, 3, 4]);
+  expect(numbers({ placement: { on: "Auto" } }, [ofPods(2), ofPods(5)])).toEqual([2, 5]);
+  expect(numbers({ placement: { on: "Pods" } }, both)).toEqual([1, 2, 3, 4, 5]);
+});
+
+test("a change of the BackendRuntime's content is shown, because it makes a revision too", () => {
+  const using = (number: number, name: string, content: string) => {
+    const stored = revision(number, {});
+    const backend = { name, revision: content, spec: { image: "i:1" } };
+    return { ...stored, data: { ...(stored.data as object), backend } };
+  };
+  const history = historyOf(service({}), [
+    using(1, "vllm", "a"),
+    using(2, "vllm", "b"),
+    using(3, "tgi", "c"),
+  ]);
+  expect(history.map(({ changes }) => changes.map(({ field }) => field))).toEqual([
+    [],
+    ["BackendRuntime vllm content"],
+    [],
+  ]);
 });
 
 describe("going back", () => {

@@ -5,8 +5,8 @@ import type { InferenceService } from "../../../../src/api/inference-service/ind
 import type { BenchmarkTable } from "../../../../src/capacity/benchmark/table.ts";
 import type { NamedModels } from "../../../../src/capacity/named-models.ts";
 import type { Blocked } from "../../../../src/capacity/resolve.ts";
-import type { StoredBackend } from "../../../../src/capacity/revision-data.ts";
 import type { OwnedObjects } from "../../owned/observe.ts";
+import type { RequestedBackend } from "../../owned/revisions.ts";
 import type { TakenFlavor } from "../../path.ts";
 
 export interface ServiceObserved
@@ -14,7 +14,7 @@ export interface ServiceObserved
     Pick<OwnedObjects, "replicas" | "slices" | "kubeServices" | "revisions"> {
   readonly service: InferenceService;
   /** The content of the BackendRuntime that the service uses. */
-  readonly backend?: StoredBackend | undefined;
+  readonly backend?: RequestedBackend | undefined;
   /** All hosts, by name. */
   readonly hosts: ReadonlyMap<string, Host>;
   readonly benchmarks: BenchmarkTable;

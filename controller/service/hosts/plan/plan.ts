@@ -145,6 +145,7 @@ function revisionSteps(observed: ServiceObserved, resolved: Resolved): ServiceSt
   const { template, model } = resolved;
   return stepsOfRevisions({
     service,
+    side: "Hosts",
     revisions,
     hash: template.revision,
     backend,
