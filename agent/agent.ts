@@ -4,6 +4,7 @@ import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import type { HostReader } from "../src/macos/host-reader.ts";
 import { createShell } from "../src/macos/shell.ts";
 import { capacityWithPurging } from "../src/macos/volume.ts";
+import { hasRecord } from "../src/supervise/run-directory.ts";
 import { createRunCommand, type RunCommand } from "../src/util/command.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { createHostBenchmark, type HostBenchmark } from "./benchmark/benchmark.ts";
@@ -16,7 +17,6 @@ import { type AddressAnswer, type AddressesUp, addressOf, watchAddressesUp } fro
 import { createHostConditions, readSpeedConditions } from "./host/conditions.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
-import { hasEngineFile } from "./instances/run-files/run-directory.ts";
 import { createPeers, type Peers } from "./peers/peers.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
 import { type CachedHost, openCachedHost } from "./registration/cached-host.ts";
@@ -182,7 +182,7 @@ function createEngines(
     folder: join(stateDir, GATE_FOLDER),
     tempDir: environment.tempDir,
     release: environment.agentVersion,
-    mayRun: (uid) => hasEngineFile(join(stateDir, ENGINES_FOLDER, uid)),
+    mayRun: (uid) => hasRecord(join(stateDir, ENGINES_FOLDER, uid)),
   });
   const memoryBudget = () => state.memoryBudget();
   const drivers = createEngineDrivers({

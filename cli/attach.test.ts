@@ -2,9 +2,9 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { processPorts, runFolder, shell } from "../agent/instances/process/fixtures/run.ts";
 import { createProcessInstances } from "../agent/instances/process/process-instance.ts";
-import { createEngineProcesses } from "../agent/instances/process/processes.ts";
+import { processPorts, runFolder, shell } from "../src/supervise/fixtures/run.ts";
+import { createSupervisor } from "../src/supervise/supervisor.ts";
 import { until } from "../test/bed/until.ts";
 import { runInTerminal } from "../test/cli/in-terminal.ts";
 import { runVerb } from "../test/cli/program.ts";
@@ -20,7 +20,7 @@ function stateFolder() {
   };
   writeFileSync(path.join(folder.root, "desired", "u1.json"), JSON.stringify(desired));
   const ports = processPorts();
-  const instances = createProcessInstances(createEngineProcesses(ports), {
+  const instances = createProcessInstances(createSupervisor(ports), {
     ...ports,
     footprintBytes: async () => undefined,
   });
@@ -29,7 +29,7 @@ function stateFolder() {
     start: async (script: string, tty = true) => {
       const instance = await instances.open(
         { dir, log: ports.log, onChange: () => {} },
-        { ...shell(script, { tty }), target: { host: "127.0.0.1", port: 1 } },
+        { ...shell(script), tty, target: { host: "127.0.0.1", port: 1 } },
       );
       if (tty) await until(() => expect(existsSync(path.join(dir, "terminal.sock"))).toBe(true));
       return instance;

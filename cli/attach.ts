@@ -13,9 +13,9 @@ import {
   type ProgramExit,
   type Size,
 } from "../agent/instances/process/terminal/frames.ts";
-import { TERMINAL_SOCKET } from "../agent/instances/run-files/run-directory.ts";
 import { undefinedIfMissing } from "../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { TERMINAL_SOCKET } from "../src/supervise/run-directory.ts";
 import { checkDetachKeys, KeySequence, parseDetachKeys } from "./attach/detach-keys.ts";
 import { addNamespacedFlags } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";

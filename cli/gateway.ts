@@ -1,11 +1,11 @@
 /** `metalbridge gateway`: runs the gateway with its Envoy in the foreground, inside or outside the cluster. */
 import type { Command } from "commander";
-import { createIdentityReader } from "../agent/instances/process/identity/identity.ts";
 import { parseGatewayConfig } from "../gateway/config.ts";
 import { runGateway } from "../gateway/main.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findEnvoy } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { createIdentityReader } from "../src/supervise/identity/identity.ts";
 import { addDaemonFlags, type DaemonFlags, userJwtSecretFileOption } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { listenForStop } from "./program/stop-signals.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { appendFileSync, chmodSync, mkdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { rotateLog } from "../agent/instances/run-files/log-rotation.ts";
+import { rotateLog } from "../src/supervise/log-rotation.ts";
 import { runVerb, startProgram } from "../test/cli/program.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 

@@ -138,7 +138,7 @@ async function startedIn(folder: string): Promise<readonly string[]> {
   const found = await Promise.all(
     pids.map(async (pid) => {
       const text = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
-      return text.includes(`METALBRIDGE_ENGINE_DIR=${folder}`) ? [pid] : [];
+      return text.includes(`METALBRIDGE_RUN_DIR=${folder}`) ? [pid] : [];
     }),
   );
   return found.flat();

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { BenchmarkOrder, BenchmarkState } from "../../src/api/benchmark.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { processPorts } from "../../src/supervise/fixtures/run.ts";
+import { createSupervisor } from "../../src/supervise/supervisor.ts";
 import { must } from "../../test/bed/must.ts";
 import { until } from "../../test/bed/until.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
@@ -13,8 +15,6 @@ import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 import { createBench } from "../../test/replicas/bench.ts";
 import { findBeside } from "../engines/io/program.ts";
 import { startAgent } from "../fixtures/agent.ts";
-import { processPorts } from "../instances/process/fixtures/run.ts";
-import { createEngineProcesses } from "../instances/process/processes.ts";
 
 const hasBench = await findBeside("llama-bench", program).then(
   () => true,
@@ -125,9 +125,9 @@ function orderOf(source: string): BenchmarkOrder {
 
 /** Leaves a program in the folder, as an agent that crashed. Returns its pid. */
 async function leaveBenchmark(dir: string): Promise<number> {
-  const { startEngine } = createEngineProcesses(processPorts());
+  const { start } = createSupervisor(processPorts());
   const env = { PATH: process.env.PATH ?? "" };
-  const left = await startEngine(dir, { argv: ["sleep", "1000"], env, record: {} }, () => undefined);
+  const left = await start(dir, { argv: ["sleep", "1000"], env, record: {} }, () => undefined);
   const pid = await until(() => pidOf(dir));
   left.close();
   expect(isAlive(pid)).toBe(true);

@@ -8,13 +8,13 @@ import type { Host } from "../../src/api/host.ts";
 import { renderMeasurement } from "../../src/capacity/benchmark/report.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
+import { removeRun } from "../../src/supervise/run-directory.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import type { EngineBench, EngineDriver } from "../engines/engine.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
-import { removeEngineFile } from "../instances/run-files/run-directory.ts";
 import type { PressureLevel } from "../pressure/governor/types.ts";
 import type { ReplicaRunner } from "../replicas/ports.ts";
 import { requestFor } from "../replicas/prepare/fetch.ts";
@@ -168,7 +168,7 @@ class Benchmark implements HostBenchmark {
       });
     }
     left.close();
-    removeEngineFile(this.#dir);
+    removeRun(this.#dir);
   }
 
   /** Synchronous up to the signal, because the memory of a replica must be free before its first plan. */

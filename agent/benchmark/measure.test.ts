@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { benchmarkOrderSchema } from "../../src/api/benchmark.ts";
 import { llamaBench } from "../../src/engines/llamacpp/bench.ts";
+import { processPorts } from "../../src/supervise/fixtures/run.ts";
+import { createSupervisor } from "../../src/supervise/supervisor.ts";
 import { program } from "../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 import { findBeside } from "../engines/io/program.ts";
-import { processPorts } from "../instances/process/fixtures/run.ts";
 import { createProcessInstances } from "../instances/process/process-instance.ts";
-import { createEngineProcesses } from "../instances/process/processes.ts";
 import { measure } from "./measure.ts";
 
 const llamaBenchPath = await findBeside("llama-bench", program).catch(() => undefined);
@@ -53,7 +53,7 @@ test.skipIf(llamaBenchPath === undefined)(
         {
           ...ports,
           dir,
-          processes: createProcessInstances(createEngineProcesses(ports), {
+          processes: createProcessInstances(createSupervisor(ports), {
             ...ports,
             footprintBytes: async () => 1,
           }),

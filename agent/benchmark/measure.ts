@@ -5,13 +5,13 @@ import type { BenchmarkOrder, Measurement } from "../../src/api/benchmark.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { rateOf } from "../../src/capacity/benchmark/report.ts";
 import type { BenchSamples, BenchSeries } from "../../src/engines/contract/bench.ts";
+import { removeRun } from "../../src/supervise/run-directory.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
 import type { EngineBench } from "../engines/engine.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
-import { removeEngineFile } from "../instances/run-files/run-directory.ts";
 import type { StoredModel } from "../store/types.ts";
 import { watchPower } from "./power.ts";
 import { BENCH_DEADLINE_MS, nextRound, type Round } from "./rounds.ts";
@@ -201,7 +201,7 @@ async function runRound(
   const peakBytes = footprint.stop();
   const output = await instance.logTail(OUTPUT_BYTES);
   instance.close();
-  removeEngineFile(dir);
+  removeRun(dir);
   signal.throwIfAborted();
   if (isLate)
     throw new MetalbridgeError(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { processPorts } from "../../src/supervise/fixtures/run.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";
 import { createInstances } from "../instances/instances.ts";
-import { processPorts } from "../instances/process/fixtures/run.ts";
 import { createEngineDrivers, engineEnvironment } from "./registry.ts";
 
 describe("the engines of an agent", () => {

@@ -1,6 +1,7 @@
 /** The gate serves the adapters of llama-server as models of their own names. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { processPorts, runFolder } from "../../src/supervise/fixtures/run.ts";
 import { freePort } from "../../test/bed/ports.ts";
 import {
   healthy,
@@ -10,7 +11,6 @@ import {
   template,
 } from "../../test/fixtures/started-llama-server.ts";
 import { writeTinyLora } from "../../test/fixtures/tiny-gguf.ts";
-import { processPorts, runFolder } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent } from "./fixtures/process.ts";
 import { post, routeTo, startDaemon, startRoute } from "./fixtures/route.ts";
 

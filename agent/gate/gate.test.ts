@@ -4,8 +4,8 @@ import { appendFileSync, readdirSync, readFileSync, writeFileSync } from "node:f
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { isLiving } from "../../src/supervise/fixtures/run.ts";
 import { until } from "../../test/bed/until.ts";
-import { isLiving } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent, pidOf, prepare } from "./fixtures/process.ts";
 import { beginStream, CHAT_PATH as CHAT, post, steppedStream } from "./fixtures/route.ts";
 

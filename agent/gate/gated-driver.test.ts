@@ -2,11 +2,11 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { processPorts, runFolder } from "../../src/supervise/fixtures/run.ts";
 import { freePort } from "../../test/bed/ports.ts";
 import { until } from "../../test/bed/until.ts";
 import { tinyDaemonDriver, tinyModels } from "../engines/testing/tiny-drivers.ts";
 import { createInstances, ENGINES_FOLDER } from "../instances/instances.ts";
-import { processPorts, runFolder } from "../instances/process/fixtures/run.ts";
 import { gatePorts } from "./fixtures/process.ts";
 import { createGateRoutes } from "./gate-routes.ts";
 import { withGate } from "./gated-driver.ts";

@@ -4,6 +4,7 @@
  */
 import { basename } from "node:path";
 import { checkGate, isGated, namedAdaptersOf } from "../../src/engines/registry.ts";
+import { removeRun } from "../../src/supervise/run-directory.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { EngineDriver, EngineLaunch, EngineTrace } from "../engines/engine.ts";
 import type {
@@ -13,7 +14,6 @@ import type {
   InstanceTarget,
   StopMode,
 } from "../instances/instance.ts";
-import { removeEngineFile } from "../instances/run-files/run-directory.ts";
 import type { GateRoutes } from "./gate-routes.ts";
 import type { GateRoute, Protocol } from "./routes.ts";
 
@@ -76,7 +76,7 @@ export function withGate(
       const { instance, listening } = gate.serve(inner);
       await listening.catch((error: unknown) => {
         // The next agent must not adopt this engine.
-        removeEngineFile(place.dir);
+        removeRun(place.dir);
         gate.forget();
         instance.killNow();
         throw error;

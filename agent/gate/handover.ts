@@ -6,10 +6,10 @@
  */
 import type { ChildProcess } from "node:child_process";
 import type { Server as NetServer } from "node:net";
+import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
+import type { SupervisedProcess } from "../../src/supervise/supervised.ts";
+import { createSupervisor } from "../../src/supervise/supervisor.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { EngineProcess } from "../instances/process/engine-process.ts";
-import { createIdentityReader } from "../instances/process/identity/identity.ts";
-import { createEngineProcesses } from "../instances/process/processes.ts";
 import type { RouteCounters } from "./counters.ts";
 import type { GateProcess } from "./gate-process.ts";
 
@@ -36,7 +36,7 @@ export async function startNextGate(
   gate: GateProcess,
   ports: { readonly clock: Clock; readonly log: Log },
 ): Promise<(counters: Readonly<Record<string, RouteCounters>>) => Promise<void>> {
-  const processes = createEngineProcesses({ ...ports, identity: createIdentityReader(process.platform) });
+  const processes = createSupervisor({ ...ports, identity: createIdentityReader(process.platform) });
   let next: ChildProcess | undefined;
   const send = (message: ToNext, server?: NetServer) =>
     new Promise<void>((resolve, reject) => {
@@ -52,7 +52,7 @@ export async function startNextGate(
     return false;
   };
   let stopWaiting = () => {};
-  let started: Promise<EngineProcess> | undefined;
+  let started: Promise<SupervisedProcess> | undefined;
   const serving = new Promise<void>((resolve, reject) => {
     stopWaiting = ports.clock.after(HANDOVER_MS, () => reject(new Error("the next gate does not answer")));
     const onChannel = (child: ChildProcess) => {
@@ -64,7 +64,7 @@ export async function startNextGate(
     const onChange = ({ at }: { readonly at: string }) => {
       if (at === "ended" || at === "gone") reject(new Error("the next gate has exited; see its log"));
     };
-    started = processes.startEngine(order.dir, { ...order, onChannel }, onChange);
+    started = processes.start(order.dir, { ...order, onChannel }, onChange);
     // A gate that exits before its start is known reports no change.
     started.then((engine) => onChange(engine.state()), reject);
   });

@@ -1,9 +1,9 @@
 /** The gate before a real engine. */
 import { describe, expect, test } from "vitest";
+import { processPorts, runFolder } from "../../src/supervise/fixtures/run.ts";
 import { freePort } from "../../test/bed/ports.ts";
 import { until } from "../../test/bed/until.ts";
 import { healthy, prepareTiny, processes, program } from "../../test/fixtures/started-llama-server.ts";
-import { processPorts, runFolder } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent } from "./fixtures/process.ts";
 import { post, routeTo } from "./fixtures/route.ts";
 

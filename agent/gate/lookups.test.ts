@@ -1,8 +1,8 @@
 /** Requests for which Ollama fails to look the model up, because another model is deleted at that moment. */
 import { expect, test } from "vitest";
+import { runFolder } from "../../src/supervise/fixtures/run.ts";
 import { launchOf, untilState } from "../../test/fixtures/driver-agent.ts";
 import { ollama, ollamaAgent, tinyModel } from "../../test/fixtures/ollama.ts";
-import { runFolder } from "../instances/process/fixtures/run.ts";
 import { CHAT_PATH, post, routeTo, startDaemon, startRoute } from "./fixtures/route.ts";
 
 test("a request for which Ollama failed to look the model up is sent again, complete, and a client's own mistake is not", async () => {

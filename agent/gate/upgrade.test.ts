@@ -1,7 +1,7 @@
 /** One gate hands over to the next: no connection refused, no request lost. */
 import { expect, test } from "vitest";
+import { isLiving } from "../../src/supervise/fixtures/run.ts";
 import { until } from "../../test/bed/until.ts";
-import { isLiving } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent, pidOf, prepare, startClients } from "./fixtures/process.ts";
 import { beginStream, CHAT_PATH as CHAT, openRaw, post, steppedStream } from "./fixtures/route.ts";
 

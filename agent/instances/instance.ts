@@ -2,18 +2,17 @@
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { LoadReading } from "../../src/engines/live-performance.ts";
 import type { Activity } from "../../src/macos/living-process.ts";
+import type { StopMode } from "../../src/supervise/stop.ts";
+import type { ProcessExit } from "../../src/supervise/supervised.ts";
 import type { Log } from "../../src/util/ports.ts";
 
-/** Exit of an engine: the main process's exit code, the signal that killed it, or a reason that the instance reports. */
-export interface ExitRecord {
-  readonly code?: number;
-  readonly signal?: string;
+/** Exit of an engine: that of the main process, or a reason that the instance reports. */
+export interface ExitRecord extends ProcessExit {
   /** Nothing exited: a shared daemon refused the model. */
   readonly because?: { readonly code: ErrorCode; readonly message: string };
 }
 
-/** How to stop: by a deadline, or with an immediate kill. A kill replaces a stop, never the other way round. */
-export type StopMode = "stopping" | "killing";
+export type { StopMode };
 
 /**
  * starting: the process is being launched; with `isLoading` a shared daemon is loading the model, which may take minutes.

@@ -1,11 +1,11 @@
 /** Creates the two kinds of instances: engines in separate processes, and models in shared daemons. */
 import { join } from "node:path";
+import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
+import type { RotationLimits } from "../../src/supervise/log-rotation.ts";
+import { createSupervisor } from "../../src/supervise/supervisor.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createDaemons, type Daemons } from "./daemon/daemons.ts";
-import { createIdentityReader } from "./process/identity/identity.ts";
 import { createProcessInstances, type ProcessInstances } from "./process/process-instance.ts";
-import { createEngineProcesses } from "./process/processes.ts";
-import type { RotationLimits } from "./run-files/log-rotation.ts";
 
 export interface Instances {
   /** The agent's state folder, below which engines may keep their own files. */
@@ -27,7 +27,7 @@ export function createInstances(ports: {
   readonly logLimits?: RotationLimits;
 }): Instances {
   const identity = createIdentityReader(process.platform);
-  const processes = createProcessInstances(createEngineProcesses({ ...ports, identity }), ports);
+  const processes = createProcessInstances(createSupervisor({ ...ports, identity }), ports);
   return {
     stateDir: ports.stateDir,
     processes,

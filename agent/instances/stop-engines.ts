@@ -2,10 +2,10 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { waitMs } from "../../src/kube/wait.ts";
+import { removeRun } from "../../src/supervise/run-directory.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Instance } from "./instance.ts";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances.ts";
-import { removeEngineFile } from "./run-files/run-directory.ts";
 
 const STOP_MS = 1_500;
 const GONE_MS = 5_000;
@@ -43,7 +43,7 @@ async function stopOne(dir: string, { instances, clock, log }: Ports): Promise<v
   if (wasAlive) await stop(engine, clock);
   engine.close();
   // This exit was requested: the next start must not count it as a crash.
-  if (wasAlive && engine.state().at === "gone") removeEngineFile(dir);
+  if (wasAlive && engine.state().at === "gone") removeRun(dir);
   log.info({ dir, state: engine.state().at }, "engine stopped with the agent");
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { rotateLog } from "../instances/run-files/log-rotation.ts";
+import { rotateLog } from "../../src/supervise/log-rotation.ts";
 import { type LogRange, LogReader } from "./log-reader.ts";
 
 let dir = "";

@@ -20,7 +20,7 @@ function enginesOf(stateDir: string): number[] {
     .filter((pid) => {
       try {
         const isMarked = readFileSync(`/proc/${pid}/environ`, "utf8").includes(
-          `METALBRIDGE_ENGINE_DIR=${stateDir}`,
+          `METALBRIDGE_RUN_DIR=${stateDir}`,
         );
         return (
           isMarked && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("\0--port\0") && !isShim(pid)

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
+import { hasRecord } from "../../src/supervise/run-directory.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
-import { hasEngineFile } from "../instances/run-files/run-directory.ts";
 import { createMemoryAdmission } from "./admission.ts";
 import { applyReplicaSteps } from "./apply.ts";
 import type { RunnerContext } from "./context.ts";
@@ -191,7 +191,7 @@ class Runner implements ReplicaRunner {
 
   knowsAllEngines(): boolean {
     return [...this.#context.states.values()].every(
-      ({ engine, dir }) => engine.at !== "unreadable" && (engine.at !== "none" || !hasEngineFile(dir)),
+      ({ engine, dir }) => engine.at !== "unreadable" && (engine.at !== "none" || !hasRecord(dir)),
     );
   }
 

@@ -5,13 +5,9 @@ import { open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
-import {
-  type ProcessMark,
-  readEngineRecord,
-  readRunFiles,
-} from "../../agent/instances/run-files/run-directory.ts";
 import type { EngineFolder, FileReading, Reading, Readings } from "../../src/doctor/readings.ts";
+import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
+import { type ProcessMark, readRecord, readRunFiles } from "../../src/supervise/run-directory.ts";
 import { ifExists } from "../../src/util/atomic-file.ts";
 import { listSubfolders } from "../../src/util/folder.ts";
 
@@ -44,7 +40,7 @@ export function readOwnEngines(stateDir: string): OwnEngines {
   const inspect = (dir: string): boolean => {
     const { session, main } = readRunFiles(dir);
     const isRunning = [session, main].map(isAlive).includes(true);
-    const { data } = withPort.safeParse(readEngineRecord(dir));
+    const { data } = withPort.safeParse(readRecord(dir));
     if (isRunning && data !== undefined) ports.add(data.port);
     return isRunning;
   };

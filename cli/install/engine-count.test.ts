@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
+import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { countEngines } from "./engine-count.ts";
 

@@ -2,9 +2,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
-import { type ProcessMark, readRunFiles } from "../../agent/instances/run-files/run-directory.ts";
 import { asOwnerOf } from "../../launchd/account-files.ts";
+import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
+import { type ProcessMark, readRunFiles } from "../../src/supervise/run-directory.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { listSubfolders } from "../../src/util/folder.ts";
 

@@ -4,12 +4,12 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { z } from "zod";
-import type { EngineProcess, ProcessState } from "../../agent/instances/process/engine-process.ts";
-import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
-import { createEngineProcesses } from "../../agent/instances/process/processes.ts";
 import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
+import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
+import type { ProcessState, SupervisedProcess } from "../../src/supervise/supervised.ts";
+import { createSupervisor } from "../../src/supervise/supervisor.ts";
 import { createJsonLog } from "../program/json-log.ts";
 import { printLine } from "../program/output.ts";
 import type { Bench } from "./step.ts";
@@ -25,7 +25,7 @@ const commandSchema = z.object({
 type Command = z.output<typeof commandSchema>;
 
 export interface Adopted {
-  readonly process: EngineProcess;
+  readonly process: SupervisedProcess;
   readonly dir: string;
   readonly pid: number;
   /** Rejects when `signal` is aborted first. */
@@ -36,7 +36,7 @@ export interface Adopted {
 export const SELFTEST_SWEEP_MS = 60_000;
 
 const engines = () =>
-  createEngineProcesses({
+  createSupervisor({
     clock: systemClock,
     log: createJsonLog("silent"),
     identity: createIdentityReader(process.platform),
@@ -49,7 +49,7 @@ export async function runAsParent(): Promise<void> {
   const [line] = await once(input, "line");
   const { dir, ...command } = commandSchema.parse(JSON.parse(String(line)));
   const { promise: changed, resolve: wake } = Promise.withResolvers<void>();
-  const engine = await engines().startEngine(dir, { ...command, record: { by: "selftest" } }, () => wake());
+  const engine = await engines().start(dir, { ...command, record: { by: "selftest" } }, () => wake());
   if (engine.state().at === "starting") await changed;
   const state = engine.state();
   printLine(state.at === "running" ? String(state.pid) : state.at);
@@ -91,7 +91,7 @@ export async function startAbandoned(
 
 async function adopt(dir: string): Promise<Omit<Adopted, "pid"> | undefined> {
   const checks = new Set<() => void>();
-  const engine = await engines().adoptEngine(dir, () => {
+  const engine = await engines().adopt(dir, () => {
     for (const check of checks) check();
   });
   if (engine === undefined) return undefined;

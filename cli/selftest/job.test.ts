@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import { loadAgentConfig } from "../../agent/config/load.ts";
-import { isLiving } from "../../agent/instances/process/fixtures/run.ts";
+import { isLiving } from "../../src/supervise/fixtures/run.ts";
 import { createRunTool } from "../../src/util/command.ts";
 import { startLaunchd } from "../../test/bed/launchd/launchd.ts";
 import { plutil } from "../../test/bed/launchd/plutil.ts";

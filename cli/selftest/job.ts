@@ -1,8 +1,6 @@
 /** Runs a temporary job in the launchd domain of the user, with the plist of an installation and a program that only waits. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
-import { killIfSame } from "../../agent/instances/process/leftovers.ts";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
 import { type InstallLayout, layoutFor } from "../../launchd/layout/layout.ts";
 import { renderAgentPlist } from "../../launchd/plist/agent-plist.ts";
@@ -11,6 +9,8 @@ import { pollUntil } from "../../launchd/wait.ts";
 import { LAUNCHD_LABEL } from "../../src/api/group.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { readService } from "../../src/macos/doctor/launchd.ts";
+import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
+import { killIfSame } from "../../src/supervise/leftovers.ts";
 import { createCommand } from "../../src/util/command.ts";
 import {
   type Bench,

@@ -6,8 +6,8 @@ import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { routedAddress } from "../../agent/host/routed-address.ts";
 import { isFree, isPortAnswering } from "../../agent/instances/process/engine-port.ts";
-import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
-import { engineMark } from "../../agent/instances/run-files/run-directory.ts";
+import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
+import { runMark } from "../../src/supervise/run-directory.ts";
 import { SELFTEST_SWEEP_MS, startAbandoned } from "./abandoned.ts";
 import {
   type Bench,
@@ -104,7 +104,7 @@ async function checkAdoption(bench: Bench): Promise<SelftestOutcome> {
 
 async function checkMark(bench: Bench): Promise<SelftestOutcome> {
   const { pid, dir } = await idle(bench, "mark");
-  const marked = await createIdentityReader(process.platform).marked(engineMark(dir));
+  const marked = await createIdentityReader(process.platform).marked(runMark(dir));
   if (marked === "unknown") return failedStep("environments cannot be read");
   return marked.some((one) => one.pid === pid)
     ? passedStep(`${marked.length} processes carry it`)

@@ -68,6 +68,7 @@ export const LAYERS: readonly Layer[] = [
   { folder: "src/hub/", imports: ["src/api/", "src/models/", "src/util/"] },
   { folder: "src/http/", imports: ["src/api/", "src/util/"] },
   { folder: "src/macos/", imports: ["src/api/", "src/doctor/", "src/engines/", "src/util/"] },
+  { folder: "src/supervise/", imports: ["src/api/", "src/engines/contract/", "src/macos/", "src/util/"] },
   { folder: FITNESS, imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
   { folder: "agent/", imports: ["src/"] },
   ...["agent/main.ts", "agent/node/main.ts"].map((folder) => ({

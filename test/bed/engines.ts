@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import { readRunFiles } from "../../agent/instances/run-files/run-directory.ts";
+import { readRunFiles } from "../../src/supervise/run-directory.ts";
 import { isAlive, send } from "./signal.ts";
 
 /** Pids of the main processes that live, by replica uid. */

@@ -10,7 +10,6 @@ import {
 import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import { hasEngineFile } from "../../agent/instances/run-files/run-directory.ts";
 import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
 import { openStore } from "../../agent/store/store.ts";
@@ -21,6 +20,7 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../../src/kube/event/events.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
+import { hasRecord } from "../../src/supervise/run-directory.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 
@@ -95,7 +95,7 @@ export async function startAgentAt(
     release: "test",
     env: {},
     ...(gateProgram === undefined ? {} : { program: gateProgram }),
-    mayRun: (uid) => hasEngineFile(join(stateDir, ENGINES_FOLDER, uid)),
+    mayRun: (uid) => hasRecord(join(stateDir, ENGINES_FOLDER, uid)),
   });
   const memoryBudget = () => 1024 ** 4;
   const config = { llamaServer: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };

@@ -5,6 +5,8 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
+import { pidIn, processPorts, runFolder, stateLog } from "../../../src/supervise/fixtures/run.ts";
+import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { until } from "../../../test/bed/until.ts";
 import {
   env,
@@ -14,23 +16,21 @@ import {
   program,
 } from "../../../test/fixtures/started-llama-server.ts";
 import { chooseEnginePort } from "../../instances/process/engine-port.ts";
-import { pidIn, processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
-import { createEngineProcesses } from "../../instances/process/processes.ts";
 import { createLlamaServerDriver } from "./driver.ts";
 
 /** Room for streams of many seconds. */
 const LONG = { contextSize: 65_536 };
-const AGENT = fileURLToPath(new URL("../../instances/process/fixtures/agent.ts", import.meta.url));
+const AGENT = fileURLToPath(new URL("../../../src/supervise/fixtures/agent.ts", import.meta.url));
 
 describe.skipIf(program === undefined)("a real llama-server", () => {
   it.each(["chat", "embedding", "rerank"] as const)("answers a real request in mode %s", async (mode) => {
     await using folder = runFolder();
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder, { mode, parallelSlots: 2 });
-    const { startEngine } = createEngineProcesses(processPorts());
+    const { start } = createSupervisor(processPorts());
     // ggml would otherwise run a debugger on the dying engine, which keeps its memory and its port meanwhile.
     expect(prepared.env).toMatchObject({ GGML_NO_BACKTRACE: "1" });
-    const engine = await startEngine(dir, { ...prepared, record: {} }, states.onChange);
+    const engine = await start(dir, { ...prepared, record: {} }, states.onChange);
     await healthy(driver, target);
     expect(await driver.probeRequest(target)).toBe("ok");
     expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 });
@@ -62,7 +62,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       { mode: "embedding", pooling },
       { embedding: false },
     );
-    await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
+    await createSupervisor(processPorts()).start(dir, { ...prepared, record: {} }, () => {});
     await healthy(driver, target);
     expect(await driver.probeRequest(target)).toEqual(expected);
   });
@@ -74,7 +74,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     writeFileSync(apiKeyFile, "secret-1\nsecret-2\n", { mode: 0o600 });
     const prepared = await driver.prepare({ ...launch, apiKeyFile }, dir);
     expect(prepared.argv.join(" ")).not.toContain("secret-1");
-    await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
+    await createSupervisor(processPorts()).start(dir, { ...prepared, record: {} }, () => {});
     await healthy(driver, target);
     expect(await driver.readWork(target)).toBe("unknown");
     expect(await driver.probeRequest({ ...target, apiKey: "secret-2" })).toBe("ok");
@@ -90,7 +90,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     await using folder = runFolder();
     const { driver, dir, target, launch } = await prepareTiny(folder);
     const prepared = await driver.prepare({ ...launch, address }, dir);
-    await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
+    await createSupervisor(processPorts()).start(dir, { ...prepared, record: {} }, () => {});
     await healthy(driver, target);
     expect(await driver.probeHealth({ ...target, host: address })).toBe("healthy");
     expect(
@@ -128,7 +128,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     first.kill("SIGKILL");
     await once(first, "exit");
     const states = stateLog();
-    const engine = await createEngineProcesses(processPorts()).adoptEngine(dir, states.onChange);
+    const engine = await createSupervisor(processPorts()).adopt(dir, states.onChange);
     expect(engine?.state()).toMatchObject({ at: "running", pid });
     process.kill(pid, "SIGCONT");
     expect(await driver.readWork(target)).toMatchObject({ inFlight: 1 });
@@ -151,7 +151,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       endless: true,
       contextLength: LONG.contextSize,
     });
-    await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
+    await createSupervisor(processPorts()).start(dir, { ...prepared, record: {} }, () => {});
     await healthy(driver, target);
     const abort = new AbortController();
     const answer = await fetch(`http://127.0.0.1:${target.port}/completion`, {
@@ -182,7 +182,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       endless: true,
       contextLength: LONG.contextSize,
     });
-    const engine = await createEngineProcesses(processPorts()).startEngine(
+    const engine = await createSupervisor(processPorts()).start(
       dir,
       { ...prepared, record: {} },
       states.onChange,

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { processPorts, runFolder, stateLog } from "../../../src/supervise/fixtures/run.ts";
+import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { until } from "../../../test/bed/until.ts";
 import { type EngineFault, writeFaultyEngine } from "../../../test/fixtures/faulty-engines.ts";
 import { healthy, prepareTiny, program } from "../../../test/fixtures/started-llama-server.ts";
-import { processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
-import { createEngineProcesses } from "../../instances/process/processes.ts";
 import type { PreparedEngine } from "./driver.ts";
 
 /** The same command line for an engine that has the fault. */
@@ -19,7 +19,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder);
     const command = faulty(prepared, folder.root, "never-ready");
-    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
+    const engine = await createSupervisor(processPorts()).start(dir, command, states.onChange);
     await until(() => expect(engine.state().at).toBe("running"));
     expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nothing is listening on the port" });
     await engine.signal("TERM");
@@ -31,7 +31,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder);
     const command = faulty(prepared, folder.root, "ignores-sigterm");
-    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
+    const engine = await createSupervisor(processPorts()).start(dir, command, states.onChange);
     await healthy(driver, target);
     await engine.signal("TERM");
     await engine.signal("TERM");
@@ -54,7 +54,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     await using folder = runFolder();
     const { driver, dir, prepared } = await prepareTiny(folder);
     const command = faulty(prepared, folder.root, fault);
-    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+    const engine = await createSupervisor(processPorts()).start(dir, command, () => {});
     await until(() => expect(engine.state()).toMatchObject({ exit: { signal } }));
     const reason = driver.classifyExit({ signal }, await engine.logTail(4096));
     expect(reason).toEqual({ code: "EngineCrashed", message: expect.stringContaining(signal) });
@@ -67,13 +67,13 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder);
     const command = faulty(prepared, folder.root, "leaves-a-child");
-    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
+    const engine = await createSupervisor(processPorts()).start(dir, command, states.onChange);
     await healthy(driver, target);
     await engine.signal("KILL");
     await states.until("ended");
     engine.close();
     const next = stateLog();
-    const adopted = await createEngineProcesses(processPorts()).adoptEngine(dir, next.onChange);
+    const adopted = await createSupervisor(processPorts()).adopt(dir, next.onChange);
     expect(adopted?.state()).toEqual({ at: "ended", exit: { signal: "SIGKILL" } });
     adopted?.killGroup();
     expect(await next.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });

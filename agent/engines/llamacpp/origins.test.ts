@@ -1,8 +1,8 @@
 /** Which web pages may read from a real engine. */
 import { expect, it } from "vitest";
+import { processPorts, runFolder, stateLog } from "../../../src/supervise/fixtures/run.ts";
+import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { healthy, prepareTiny, program } from "../../../test/fixtures/started-llama-server.ts";
-import { processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
-import { createEngineProcesses } from "../../instances/process/processes.ts";
 
 it.skipIf(program === undefined)(
   "llama-server accepts requests from web pages of this machine, and from no others",
@@ -10,8 +10,8 @@ it.skipIf(program === undefined)(
     await using folder = runFolder();
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder);
-    const { startEngine } = createEngineProcesses(processPorts());
-    const engine = await startEngine(dir, { ...prepared, record: {} }, states.onChange);
+    const { start } = createSupervisor(processPorts());
+    const engine = await start(dir, { ...prepared, record: {} }, states.onChange);
     await healthy(driver, target);
     const allowed = async (origin: string, method = "GET") => {
       const url = `http://${target.host}:${target.port}/v1/models`;

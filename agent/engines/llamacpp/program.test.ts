@@ -2,8 +2,8 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { processes, program, template } from "../../../test/fixtures/started-llama-server.ts";
-import { runFolder } from "../../instances/process/fixtures/run.ts";
 import { createLlamaServerDriver } from "./driver.ts";
 
 describe("a host where llama-server", () => {

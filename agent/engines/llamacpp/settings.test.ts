@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import type { ErrorCode } from "../../../src/api/errors.ts";
+import { makeFolder, processPorts, runFolder } from "../../../src/supervise/fixtures/run.ts";
+import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { listenOn, prepareTiny, program, template } from "../../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf, writeTinyLora, writeTinyProjector } from "../../../test/fixtures/tiny-gguf.ts";
-import { makeFolder, processPorts, runFolder } from "../../instances/process/fixtures/run.ts";
-import { createEngineProcesses } from "../../instances/process/processes.ts";
 import type { EngineLaunch } from "../engine.ts";
 
 /** A PNG of one pixel. */
@@ -17,7 +17,7 @@ const PIXEL =
 async function started(tiny: Awaited<ReturnType<typeof prepareTiny>>) {
   const { driver, dir, prepared, target } = tiny;
   const command = { ...prepared, record: {} };
-  const process = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+  const process = await createSupervisor(processPorts()).start(dir, command, () => {});
   await vi.waitFor(
     async () => {
       if (process.state().at === "gone") throw new Error(await process.logTail(2000));
@@ -155,7 +155,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const wider = { embeddingSize: 128 };
     const { driver, dir, prepared } = await prepareTiny(folder, {}, wider, launch(other));
     const command = { ...prepared, record: {} };
-    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+    const engine = await createSupervisor(processPorts()).start(dir, command, () => {});
     await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 60_000 });
     const reason = driver.classifyExit({ code: 1 }, await engine.logTail(8192));
     expect(reason).toEqual({ code, message: expect.stringMatching(message) });
@@ -166,7 +166,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const { driver, dir, prepared } = await prepareTiny(folder, { contextSize: 4_000_000 });
     const argv = ["/bin/sh", "-c", 'ulimit -v 400000; exec "$0" "$@"', ...prepared.argv];
     const command = { argv, env: prepared.env, record: {} };
-    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+    const engine = await createSupervisor(processPorts()).start(dir, command, () => {});
     await vi.waitFor(() => expect(engine.state()).toMatchObject({ at: "gone", exit: { code: 1 } }), {
       timeout: 60_000,
     });
@@ -190,7 +190,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const prepared = await driver.prepare({ ...launch, modelPath: join(folder.root, file) }, dir);
     const more = code === "EngineFlagRefused" ? ["--mlock"] : [];
     await using stranger = await listenOn(code === "EnginePortTaken" ? launch.port : 0);
-    const engine = await createEngineProcesses(processPorts()).startEngine(
+    const engine = await createSupervisor(processPorts()).start(
       dir,
       { argv: [...prepared.argv, ...more], env: prepared.env, record: {} },
       () => {},

@@ -2,8 +2,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { ollamaAgent } from "../../../test/fixtures/ollama.ts";
-import { runFolder } from "../../instances/process/fixtures/run.ts";
 import { ollamaEngine } from "./driver.ts";
 
 test("the exit reason names the desktop app that ended a server, on a Mac where the app runs", async () => {

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
+import { isLiving, pidIn, runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 import { launchOf, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
@@ -14,7 +15,6 @@ import {
 } from "../../../test/fixtures/ollama.ts";
 import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
 import { isFree } from "../../instances/process/engine-port.ts";
-import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { createInspector } from "../../store/inspect.ts";
 import type { EngineTarget } from "../engine.ts";
 import { ollamaApi, runningModels } from "./api.ts";

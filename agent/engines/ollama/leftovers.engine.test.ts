@@ -2,9 +2,9 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
+import { pidIn, runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
 import { ollama, ollamaAgent, tinyModel } from "../../../test/fixtures/ollama.ts";
-import { pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import type { EngineTarget } from "../engine.ts";
 
 const chat = (target: object): EngineTarget => ({ ...(target as EngineTarget), mode: "chat" });

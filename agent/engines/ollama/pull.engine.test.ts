@@ -2,9 +2,9 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
+import { isLiving, pidIn, runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
 import { ollama, ollamaAgent, startRegistry, tinyModel } from "../../../test/fixtures/ollama.ts";
-import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import type { ModelRequest } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
 

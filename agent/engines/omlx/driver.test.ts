@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/kube/system-clock.ts";
+import { isLiving, pidIn, runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { agentWith, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   chat,
@@ -15,7 +16,6 @@ import {
 } from "../../../test/fixtures/omlx/agent.ts";
 import { writeTinyMlx } from "../../../test/fixtures/tiny-mlx.ts";
 import { isFree } from "../../instances/process/engine-port.ts";
-import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { identifyOmlx, readStatus } from "./api.ts";
 import { omlxEngine } from "./driver.ts";
 

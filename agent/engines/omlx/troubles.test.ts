@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
+import { isLiving, pidIn, runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   chat,
@@ -16,7 +17,6 @@ import {
 } from "../../../test/fixtures/omlx/agent.ts";
 import { writeTinyMlx } from "../../../test/fixtures/tiny-mlx.ts";
 import type { Instance } from "../../instances/instance.ts";
-import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { identifyOmlx, loadLimitMs, omlxApi, readStatus } from "./api.ts";
 
 const SOON = { timeout: 60_000, interval: 20 };

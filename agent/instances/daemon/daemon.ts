@@ -2,9 +2,9 @@
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { readRecord } from "../../../src/supervise/run-directory.ts";
 import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
 import { chooseEnginePort, isFree } from "../process/engine-port.ts";
-import { readEngineRecord } from "../run-files/run-directory.ts";
 import type { DaemonPorts, DaemonSpec, DaemonUser, LoadedModel } from "./spec.ts";
 
 const LOOPBACK = "127.0.0.1";
@@ -182,7 +182,7 @@ export class Daemon {
     if (this.#process === undefined && this.spec.found !== undefined)
       this.#process = externalDaemon(this.spec.found);
     if (this.#process !== undefined) return this.#process;
-    const record = readEngineRecord(this.#place.dir);
+    const record = readRecord(this.#place.dir);
     const port = typeof record === "object" && record !== null && "port" in record ? Number(record.port) : 0;
     this.#process = await this.#ports.processes.adopt(this.#place, this.#targetAt(port));
     return this.#process;

@@ -1,7 +1,7 @@
 /** Shared daemons: one process per kind of daemon, with several models. A replica's instance is a reference to a model in a daemon. */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { writeRecord } from "../../../src/supervise/run-directory.ts";
 import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
-import { writeEngineRecord } from "../run-files/run-directory.ts";
 import { Daemon } from "./daemon.ts";
 import { DaemonReference } from "./reference.ts";
 import type { DaemonPorts, DaemonSpec, ModelReference } from "./spec.ts";
@@ -65,7 +65,7 @@ export function createDaemons(ports: DaemonPorts): Daemons {
       daemon.refuseConflict(handle);
       mkdirSync(place.dir, { recursive: true, mode: 0o700 });
       // Before anything is loaded: a reservation must not be lost with the agent.
-      writeEngineRecord(place.dir, { ...record, ...handle });
+      writeRecord(place.dir, { ...record, ...handle });
       return daemon.use((process) => {
         const reference = new DaemonReference(daemon, process, place, handle, ports, prepare);
         reference.load();

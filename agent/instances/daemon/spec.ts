@@ -1,7 +1,8 @@
 /** An engine driver's description of its shared daemon and of the models in it. */
+
+import type { ProcessCommand } from "../../../src/supervise/supervised.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { Instance, InstanceTarget } from "../instance.ts";
-import type { EngineCommand } from "../process/engine-process.ts";
 import type { ProcessInstances } from "../process/process-instance.ts";
 
 export interface LoadedModel {
@@ -38,7 +39,7 @@ export interface DaemonSpec {
   };
 }
 
-type DaemonCommand = Pick<EngineCommand, "argv" | "env">;
+type DaemonCommand = Pick<ProcessCommand, "argv" | "env">;
 
 /** A model by its name in the daemon, and the reservation of the replica that refers to it. */
 export interface ModelReference {

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
+import { isLiving, processPorts, runFolder, shell } from "../../../src/supervise/fixtures/run.ts";
+import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { until } from "../../../test/bed/until.ts";
 import type { Instance } from "../instance.ts";
-import { isLiving, processPorts, runFolder, shell } from "./fixtures/run.ts";
 import { createProcessInstances } from "./process-instance.ts";
-import { createEngineProcesses } from "./processes.ts";
 
 const target = { host: "127.0.0.1", port: 1 };
 const ports = processPorts();
@@ -17,7 +17,7 @@ const noting = (obeys: number) =>
   );
 
 function open(dir: string, command: ReturnType<typeof shell>, log = ports.log) {
-  const processes = createProcessInstances(createEngineProcesses(ports), {
+  const processes = createProcessInstances(createSupervisor(ports), {
     clock,
     footprintBytes: async (pid) => pid,
   });
@@ -87,7 +87,7 @@ test("the agent that adopted an engine can stop it", async () => {
   await until(async () => expect(await first.logTail(1_000)).toSatisfy(inLog("ready")));
   await untilRunning(first);
   first.close();
-  const next = createProcessInstances(createEngineProcesses(ports), { clock, footprintBytes: async () => 1 });
+  const next = createProcessInstances(createSupervisor(ports), { clock, footprintBytes: async () => 1 });
   const adopted = await next.adopt({ dir, log, onChange: () => {} }, target);
   expect(adopted?.state()).toMatchObject({ at: "running" });
   adopted?.stopBy(clock.monotonicMs() + 30_000);

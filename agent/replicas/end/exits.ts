@@ -2,9 +2,9 @@
 
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { RunAtEnd } from "../../../src/engines/contract/last-run.ts";
+import { removeRun } from "../../../src/supervise/run-directory.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { ExitRecord } from "../../instances/instance.ts";
-import { removeEngineFile } from "../../instances/run-files/run-directory.ts";
 import type { RunnerContext } from "../context.ts";
 import { drainEndsAt } from "../evidence/drain-time.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";
@@ -102,7 +102,7 @@ export async function forgetRun(state: ReplicaState, context: RunnerContext): Pr
   const run = runOf(state);
   if (run !== undefined) recordDrain(run, context);
   run?.instance.close();
-  removeEngineFile(state.dir);
+  removeRun(state.dir);
   endRun(state);
   forgetWeights(state);
   context.admission.release(state.uid);

@@ -2,7 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
-import { removeEngineFile } from "../../instances/run-files/run-directory.ts";
+import { removeRun } from "../../../src/supervise/run-directory.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";
@@ -72,7 +72,7 @@ async function start(state: ReplicaState, context: RunnerContext): Promise<void>
     // A process may have been started anyway: adopt it before anything else.
     await readopt(state, context);
     if (state.engine.at === "none") {
-      removeEngineFile(state.dir);
+      removeRun(state.dir);
       context.admission.release(state.uid);
     }
     launchFailed(state, context, error);

@@ -2,9 +2,9 @@
 
 import { mkdirSync } from "node:fs";
 import type { Activity } from "../../../src/macos/living-process.ts";
+import { hasRecord } from "../../../src/supervise/run-directory.ts";
 import type { EngineHealth, LivenessReply } from "../../engines/engine.ts";
 import type { RouteCheck } from "../../instances/instance.ts";
-import { hasEngineFile } from "../../instances/run-files/run-directory.ts";
 import type { RunnerContext } from "../context.ts";
 import { type DrainReading, noteQuiet } from "../evidence/quiet.ts";
 import { assessReply, judgeSuspicion } from "../evidence/suspicion.ts";
@@ -220,7 +220,7 @@ export function restoreFiles(state: ReplicaState): void {
   const failed = (err: unknown) => state.repeated.found("write the run directory", String(err), { err });
   try {
     const wasRestored = instance.restoreFiles();
-    if (!wasRestored && hasEngineFile(dir)) return;
+    if (!wasRestored && hasRecord(dir)) return;
   } catch (err) {
     failed(err);
     return;

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { removeRun } from "../../../src/supervise/run-directory.ts";
 import type { Instance } from "../../instances/instance.ts";
-import { removeEngineFile } from "../../instances/run-files/run-directory.ts";
 import { type EngineFile, readEngineFile, recordOf, storedStopOf, writeEngineFile } from "./engine-record.ts";
 import { readReplicaHistory, writeHistory } from "./history.ts";
 import { NEVER_ANNOUNCED, newEngineRun, setFile } from "./run.ts";
@@ -38,7 +38,7 @@ test("a record is read back as written; half a record and a later version are un
   expect(readEngineFile(folder)).toEqual(file);
   writeFileSync(join(folder, "engine.json"), JSON.stringify({ ...file, version: 2 }));
   expect(readEngineFile(folder)).toBe("unreadable");
-  removeEngineFile(folder);
+  removeRun(folder);
   expect(readEngineFile(folder)).toBeUndefined();
 });
 

@@ -1,7 +1,7 @@
 /** engine.json: the reservation and the start of a replica's engine. It is written before the engine starts, and survives agent and engine. */
 import { z } from "zod";
+import { readRecord, rewriteRecord } from "../../../src/supervise/run-directory.ts";
 import type { Moment } from "../../../src/util/moment.ts";
-import { readEngineRecord, rewriteEngineRecord } from "../../instances/run-files/run-directory.ts";
 import type { RunRecord, Stop } from "../observed.ts";
 import { FORCED_STOPS, GRACEFUL_STOPS } from "./stop-reasons.ts";
 
@@ -41,7 +41,7 @@ export type EngineFile = z.output<typeof engineFileSchema>;
 
 /** The record in the directory; "unreadable" if this agent cannot parse it. */
 export function readEngineFile(dir: string): EngineFile | undefined | "unreadable" {
-  const content = readEngineRecord(dir);
+  const content = readRecord(dir);
   if (content === undefined) return undefined;
   const parsed = engineFileSchema.safeParse(content);
   return parsed.success ? parsed.data : "unreadable";
@@ -49,7 +49,7 @@ export function readEngineFile(dir: string): EngineFile | undefined | "unreadabl
 
 /** Resolves once the record is synced to disk. */
 export function writeEngineFile(dir: string, file: EngineFile): Promise<void> {
-  return rewriteEngineRecord(dir, file);
+  return rewriteRecord(dir, file);
 }
 
 /** Converts the record to this process's clock. A wall clock that was set back cannot move a time into the future. */

@@ -81,7 +81,7 @@ export function askEngine(engine: Engine | undefined, before: RequestProof, now:
 }
 
 /** Gauges and log, read with a live probe: a clock stands for the counters of an engine that gets on. */
-export function watchEngine(
+export function watchProcess(
   engine: Engine | undefined,
   before: { readonly work: Work; readonly suspicion: Suspicion },
   isBusy: boolean,

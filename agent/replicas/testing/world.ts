@@ -12,7 +12,7 @@ import {
   newEngine,
   probeEngine,
   stepEnd,
-  watchEngine,
+  watchProcess,
 } from "./engine.ts";
 import { newRun, nothingKnown, SERVE } from "./facts.ts";
 import { crashed, modelOf, observedAddress, runOf, runtimeOf, workOf } from "./host.ts";
@@ -253,7 +253,7 @@ export class World {
     facts.health = probeEngine(this.engine, facts.health, wasReady, this.now);
     this.#hasAnswered = facts.health.failuresInARow === 0 && this.engine?.isHealthy === true;
     if (!wasReady) return true;
-    Object.assign(facts, watchEngine(this.engine, facts, this.isBusy, this.now));
+    Object.assign(facts, watchProcess(this.engine, facts, this.isBusy, this.now));
     return true;
   }
 

@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { request } from "node:http";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { readEngineRecord } from "../../../agent/instances/run-files/run-directory.ts";
+import { readRecord } from "../../../src/supervise/run-directory.ts";
 import type { Bed } from "../beds/bed.ts";
 import { type Measurement, measured } from "../beds/measurement.ts";
 
@@ -45,7 +45,7 @@ export async function healthyAt(bed: Bed, name: string): Promise<number> {
 /** The same for the engine of a run directory, and its port. */
 export async function healthyIn(dir: string): Promise<{ readonly at: number; readonly port: number }> {
   for (;;) {
-    const record = readEngineRecord(dir);
+    const record = readRecord(dir);
     const port = typeof record === "object" && record !== null ? Reflect.get(record, "port") : undefined;
     if (typeof port === "number" && (await isHealthy(port))) return { at: Date.now(), port };
     await pause(HEALTH_POLL_MS);

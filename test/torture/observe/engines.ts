@@ -1,7 +1,7 @@
 /** The engines that really run, by /proc: found by the mark in their environment, whatever any state folder says. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import path from "node:path";
-import { MARK_VARIABLE } from "../../../agent/instances/run-files/run-directory.ts";
+import { MARK_VARIABLE } from "../../../src/supervise/run-directory.ts";
 import type { RealNode } from "../../bed/node/node.ts";
 import type { TestHost } from "../bed/host.ts";
 import { podEngines } from "./pod-engines.ts";

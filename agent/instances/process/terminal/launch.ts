@@ -3,10 +3,10 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import type { RotationLimits } from "../../run-files/log-rotation.ts";
-import { MARK_VARIABLE, runMarkOf, TERMINAL_LAUNCH } from "../../run-files/run-directory.ts";
-import { SHIM_FUNCTIONS } from "../../run-files/shim-script.ts";
-import type { EngineCommand } from "../engine-process.ts";
+import type { RotationLimits } from "../../../../src/supervise/log-rotation.ts";
+import { MARK_VARIABLE, runMarkOf, TERMINAL_LAUNCH } from "../../../../src/supervise/run-directory.ts";
+import { SHIM_FUNCTIONS } from "../../../../src/supervise/shim-script.ts";
+import type { ProcessCommand } from "../../../../src/supervise/supervised.ts";
 
 /** Flags that save memory, which the models need. */
 const NODE_FLAGS = [
@@ -29,9 +29,9 @@ type TerminalLaunch = z.output<typeof launchSchema>;
  */
 export function prepareTerminal(
   dir: string,
-  { argv, env }: EngineCommand,
+  { argv, env }: ProcessCommand,
   logLimits: RotationLimits,
-): Pick<EngineCommand, "argv" | "env"> {
+): Pick<ProcessCommand, "argv" | "env"> {
   const launch: TerminalLaunch = {
     argv: [...argv],
     env: { ...env, [MARK_VARIABLE]: runMarkOf(dir) },

@@ -2,8 +2,8 @@
 import { writeSync } from "node:fs";
 import { constants } from "node:os";
 import type { IPty } from "node-pty";
-import { rotateLog } from "../../run-files/log-rotation.ts";
-import { TERMINAL_SOCKET } from "../../run-files/run-directory.ts";
+import { rotateLog } from "../../../../src/supervise/log-rotation.ts";
+import { TERMINAL_SOCKET } from "../../../../src/supervise/run-directory.ts";
 import { Attachers } from "./attachers.ts";
 import type { ProgramExit, Size } from "./frames.ts";
 import { Input } from "./input.ts";

@@ -3,13 +3,20 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import {
+  isLiving,
+  makeFolder,
+  pidIn,
+  processPorts,
+  runFolder,
+  shell,
+} from "../../../../src/supervise/fixtures/run.ts";
+import { runMark } from "../../../../src/supervise/run-directory.ts";
+import { createSupervisor } from "../../../../src/supervise/supervisor.ts";
 import { until } from "../../../../test/bed/until.ts";
 import type { Instance } from "../../instance.ts";
-import { engineMark } from "../../run-files/run-directory.ts";
-import { attachTo } from "../fixtures/attached.ts";
-import { isLiving, makeFolder, pidIn, processPorts, runFolder, shell } from "../fixtures/run.ts";
 import { createProcessInstances } from "../process-instance.ts";
-import { createEngineProcesses } from "../processes.ts";
+import { attachTo } from "./fixtures/attached.ts";
 
 const ports = processPorts();
 const target = { host: "127.0.0.1", port: 1 };
@@ -17,11 +24,15 @@ const MINUTE = 60_000;
 
 /** The processes of one agent. */
 function agent(changes: Parameters<typeof processPorts>[0] = {}) {
-  const processes = createEngineProcesses({ ...ports, ...changes });
-  const instances = createProcessInstances(processes, { ...ports, footprintBytes: async (pid) => pid });
+  const processes = createSupervisor({ ...ports, ...changes });
+  const instances = createProcessInstances(processes, {
+    ...ports,
+    ...changes,
+    footprintBytes: async (pid) => pid,
+  });
   return {
     open: (dir: string, script: string, env = {}) => {
-      const command = shell(script, { tty: true, env: { PATH: "/usr/bin:/bin", ...env } });
+      const command = { ...shell(script, { env: { PATH: "/usr/bin:/bin", ...env } }), tty: true };
       return instances.open({ dir, log: ports.log, onChange: () => {} }, { ...command, target });
     },
     adopt: (dir: string) => instances.adopt({ dir, log: ports.log, onChange: () => {} }, target),
@@ -187,7 +198,7 @@ test("when only the terminal's process is killed, a program that ignores HUP cou
   await until(() => expect(instance.state()).toEqual({ at: "ended", exit: { signal: "SIGKILL" } }));
   instance.killNow();
   await untilGone(instance);
-  expect(await ports.identity.marked(engineMark(dir))).toEqual([]);
+  expect(await ports.identity.marked(runMark(dir))).toEqual([]);
 });
 
 test("a flood of output fills neither disk nor memory, even without an agent and with a client that reads nothing", async () => {

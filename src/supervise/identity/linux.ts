@@ -1,6 +1,6 @@
 /** Identity from /proc: field 22 of stat (clock ticks since boot) with the boot id, which no clock change affects. */
 import { readdirSync, readFileSync } from "node:fs";
-import type { Activity, IdentityReader, LivingProcess } from "../../../../src/macos/living-process.ts";
+import type { Activity, IdentityReader, LivingProcess } from "../../macos/living-process.ts";
 
 export function createLinuxIdentity(proc = "/proc"): IdentityReader {
   const boot = readFileSync(`${proc}/sys/kernel/random/boot_id`, "utf8").trim();
@@ -48,7 +48,7 @@ export function createLinuxIdentity(proc = "/proc"): IdentityReader {
       const all = pids();
       const environments = all.map((pid) => environment(proc, pid));
       if (environments.includes(undefined)) return "unknown";
-      // Each start of an engine asks, so the text is searched before it is split.
+      // Each start asks, so the text is searched before it is split.
       const isMarked = (text = "") => text.includes(mark) && text.split("\0").includes(mark);
       return readAll(all.filter((_, at) => isMarked(environments[at])));
     },

@@ -14,7 +14,7 @@ export function makeFifos(paths: readonly string[]): Promise<void> {
   });
 }
 
-/** The reading end of an engine's FIFO. */
+/** The reading end of a FIFO. */
 export interface HeldFifo {
   readonly isHeld: () => boolean;
   /** Opens the FIFO again, in case its end was not reported. */

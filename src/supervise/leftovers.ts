@@ -1,11 +1,11 @@
-/** Processes of an engine other than its main process: members of its session, and processes that carry its mark. */
-import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
-import { engineMark, type RunFiles } from "../run-files/run-directory.ts";
-import type { SignalResult } from "./engine-process.ts";
+/** Processes other than the main process: members of its session, and processes that carry its mark. */
+import type { IdentityReader, LivingProcess } from "../macos/living-process.ts";
+import { type RunFiles, runMark } from "./run-directory.ts";
+import type { SignalResult } from "./supervised.ts";
 
 /**
- * The living members of the engine's session. If no session is known, because nothing was started or the folder of a running
- * engine was removed: every process that carries the engine's mark. A group id is not reused while a member is alive, so the
+ * The living members of the session. If no session is known, because nothing was started or the folder of a running
+ * process was removed: every process that carries its mark. A group id is not reused while a member is alive, so the
  * members are ours if the shim still leads them, or if this agent has watched the session since the shim was alive
  * (`isWatched`). Otherwise the id may have been reused by an unrelated process, and only marked processes count.
  */
@@ -15,14 +15,14 @@ export async function findSessionProcesses(
   files: RunFiles,
   isWatched: boolean,
 ): Promise<readonly LivingProcess[] | "unknown"> {
-  if (files.session === undefined) return identity.marked(engineMark(dir));
+  if (files.session === undefined) return identity.marked(runMark(dir));
   const { pid, startTime } = files.session;
   const members = await identity.members(pid);
   if (members === "unknown" || members.length === 0) return members;
   const leader = members.find((member) => member.pid === pid);
   if (leader !== undefined) return leader.startTime === startTime ? members : [];
   if (isWatched) return members;
-  const marked = await identity.marked(engineMark(dir));
+  const marked = await identity.marked(runMark(dir));
   if (marked === "unknown") return marked;
   return members.filter((member) => isMain(files, member) || marked.some((one) => isSame(one, member)));
 }
@@ -36,7 +36,7 @@ export async function killLeftovers(
 ): Promise<void> {
   const [session, marked] = await Promise.all([
     findSessionProcesses(identity, dir, files, isWatched),
-    identity.marked(engineMark(dir)),
+    identity.marked(runMark(dir)),
   ]);
   for (const found of [session, marked]) {
     if (found === "unknown") continue;

@@ -1,4 +1,4 @@
-/** Rotates a log that an engine has open: reads it to the end, then truncates it, on one descriptor. */
+/** Rotates a log that a process has open: reads it to the end, then truncates it, on one descriptor. */
 import {
   closeSync,
   fstatSync,
@@ -22,11 +22,11 @@ export interface RotationLimits {
   readonly keep: number;
 }
 
-/** Default limits of an engine's log. */
+/** Default limits of a log. */
 export const LOG_LIMITS: RotationLimits = { maxBytes: 16 * 1024 * 1024, keep: 3 };
 
 /**
- * The engine appends, so it continues at 0 after the truncation. If the log exceeds twice the limit, only its end is copied,
+ * The process appends, so it continues at 0 after the truncation. If the log exceeds twice the limit, only its end is copied,
  * and output that arrives faster than it can be copied is lost. If the copy cannot be written (disk full), the log is
  * truncated anyway.
  */
@@ -63,7 +63,7 @@ function openLog(path: string): number | undefined {
 
 /**
  * Copies at most `maxBytes` bytes and returns where it stopped. Synchronous, so that as little as possible is written between
- * the last read and the truncation. Without `maxBytes` it would never catch up with an engine that writes faster.
+ * the last read and the truncation. Without `maxBytes` it would never catch up with a process that writes faster.
  */
 export function copyFrom(
   log: number,

@@ -1,7 +1,7 @@
 /** Identifies a process by pid and start time, because a pid alone can be reused. */
 
-import type { IdentityReader } from "../../../../src/macos/living-process.ts";
-import { createDarwinIdentity } from "../../../../src/macos/process-identity.ts";
+import type { IdentityReader } from "../../macos/living-process.ts";
+import { createDarwinIdentity } from "../../macos/process-identity.ts";
 import { createLinuxIdentity } from "./linux.ts";
 
 export function createIdentityReader(platform: NodeJS.Platform): IdentityReader {

@@ -3,12 +3,12 @@ import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createDarwinIdentity } from "../../../src/macos/process-identity.ts";
-import { until } from "../../../test/bed/until.ts";
-import { makeFifos, openBothEnds } from "../process/fifo.ts";
-import { makeFolder, runFolder } from "../process/fixtures/run.ts";
-import { createLinuxIdentity } from "../process/identity/linux.ts";
-import { engineMark, readRunFiles, runMarkOf } from "./run-directory.ts";
+import { until } from "../../test/bed/until.ts";
+import { createDarwinIdentity } from "../macos/process-identity.ts";
+import { makeFifos, openBothEnds } from "./fifo.ts";
+import { makeFolder, runFolder } from "./fixtures/run.ts";
+import { createLinuxIdentity } from "./identity/linux.ts";
+import { readRunFiles, runMark, runMarkOf } from "./run-directory.ts";
 import { SHIM_SCRIPT } from "./shim-script.ts";
 
 const SHELLS = [["/bin/sh"], ["/bin/dash"], ["/bin/bash", "--posix"], ["/bin/busybox", "sh"], ["/bin/zsh"]];
@@ -26,7 +26,7 @@ async function keep(dir: string, shell: readonly string[], script: string, engin
   const [program = "", ...args] = shell;
   const shim = spawn(program, [...args, join(dir, "shim"), dir, ...engine], {
     detached: true,
-    env: { PATH: "/usr/bin:/bin", METALBRIDGE_ENGINE_DIR: runMarkOf(dir) },
+    env: { PATH: "/usr/bin:/bin", METALBRIDGE_RUN_DIR: runMarkOf(dir) },
     stdio: [none, log, log, none, none, none, none, none, main.writer, alive.writer],
   });
   for (const fd of [main.writer, alive.writer, main.reader, alive.reader, log]) closeSync(fd);
@@ -113,7 +113,7 @@ describe("the mark", () => {
     await until(() => expect(readRunFiles(dir).main).toBeDefined());
     // The `mv` that has just published the pid carries the mark too, until it has exited.
     await until(async () => {
-      const found = await createLinuxIdentity().marked(engineMark(dir));
+      const found = await createLinuxIdentity().marked(runMark(dir));
       expect(found === "unknown" ? [] : found.map((one) => one.pid)).toEqual([
         readRunFiles(dir).session?.pid,
         readRunFiles(dir).main?.pid,

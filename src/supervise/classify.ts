@@ -1,7 +1,7 @@
-/** Derives the engine's state from its run directory and FIFOs. Pure, and total over every incomplete start. */
+/** Derives the state from its run directory and FIFOs. Pure, and total over every incomplete start. */
 
-import type { RunFiles } from "../run-files/run-directory.ts";
-import type { ProcessState } from "./engine-process.ts";
+import type { RunFiles } from "./run-directory.ts";
+import type { ProcessState } from "./supervised.ts";
 
 export interface ObservedRun {
   readonly files: RunFiles;
@@ -13,7 +13,7 @@ export interface ObservedRun {
   readonly hasLeftovers: boolean;
 }
 
-/** "never started": no process of an engine can ever have existed in the directory, so it is safe to start one. */
+/** "never started": no process can ever have existed in the directory, so it is safe to start one. */
 export function classify(seen: ObservedRun): ProcessState | "never started" {
   const { session, main, exit } = seen.files;
   if (seen.isMainHeld) {

@@ -2,7 +2,7 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 
-/** The last `bytes` of the engine's log, from a line start if there is one; empty if there is no log. */
+/** The last `bytes` of the log, from a line start if there is one; empty if there is no log. */
 export async function readLogTail(dir: string, bytes: number): Promise<string> {
   const newest = await readEnd(join(dir, "log"), bytes);
   const missing = bytes - newest.bytes.length;

@@ -13,11 +13,11 @@ import {
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { until } from "../../../test/bed/until.ts";
-import { rotateLog } from "../run-files/log-rotation.ts";
+import { until } from "../../test/bed/until.ts";
 import { makeFolder, processPorts, runFolder, shell } from "./fixtures/run.ts";
+import { rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
-import { createEngineProcesses } from "./processes.ts";
+import { createSupervisor } from "./supervisor.ts";
 
 describe("the tail of a log", () => {
   it("the tail of a log consists of complete lines from the end", async () => {
@@ -60,7 +60,7 @@ describe("rotation", () => {
     await using folder = runFolder();
     const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 100, keep: 1 } });
     const script = "while :; do echo a line of the log; sleep 0.01; done";
-    const engine = await createEngineProcesses(ports).startEngine(folder.dir(), shell(script), () => {});
+    const engine = await createSupervisor(ports).start(folder.dir(), shell(script), () => {});
     await until(() => expect(engine.state().at).toBe("running"));
     await until(() => expect(existsSync(join(engine.dir, "log.1"))).toBe(true));
     await until(async () => expect(await engine.logTail(40)).toContain("a line of the log\n"));

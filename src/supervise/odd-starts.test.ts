@@ -2,20 +2,20 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { until } from "../../../test/bed/until.ts";
-import { engineMark, readEngineRecord } from "../run-files/run-directory.ts";
+import { until } from "../../test/bed/until.ts";
 import { mkfifo, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
-import { createEngineProcesses } from "./processes.ts";
-import { startEngine } from "./start.ts";
+import { readRecord, runMark } from "./run-directory.ts";
+import { startProcess } from "./start.ts";
+import { createSupervisor } from "./supervisor.ts";
 import { createSweep } from "./sweep.ts";
 
-const open = () => createEngineProcesses(processPorts());
+const open = () => createSupervisor(processPorts());
 
 describe("a state folder with spaces, quotes and letters of other languages", () => {
   const name = `Ein Ordner's "für" 推論 $(x) --é`;
 
   it("the process marker contains only characters that all tools print unchanged, for any state folder", () => {
-    expect(engineMark(`/a/${name}`)).toMatch(/^METALBRIDGE_ENGINE_DIR=[!-~]+$/);
+    expect(runMark(`/a/${name}`)).toMatch(/^METALBRIDGE_RUN_DIR=[!-~]+$/);
   });
 
   it("an engine starts, is adopted and is killed with its detached processes in a state folder with spaces, quotes and non-ASCII letters", async () => {
@@ -23,14 +23,14 @@ describe("a state folder with spaces, quotes and letters of other languages", ()
     const dir = folder.dir(name);
     const states = stateLog();
     const command = shell(`setsid sleep 100 9>&- </dev/null >/dev/null 2>&1 & exec sleep 100`);
-    const first = await open().startEngine(dir, command, () => {});
+    const first = await open().start(dir, command, () => {});
     await until(() => expect(first.state().at).toBe("running"));
     first.close();
-    const engine = await open().adoptEngine(dir, states.onChange);
+    const engine = await open().adopt(dir, states.onChange);
     await engine?.signal("KILL");
     engine?.killGroup();
     await states.until("gone");
-    const mark = engineMark(dir);
+    const mark = runMark(dir);
     const { marked } = processPorts().identity;
     await until(async () => expect(await marked(mark)).toEqual([]));
   });
@@ -44,10 +44,10 @@ describe("an engine that the system refuses to start", () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const before = descriptors();
-    const failed = open().startEngine(dir, shell("", { argv }), () => {});
+    const failed = open().start(dir, shell("", { argv }), () => {});
     await expect(failed).rejects.toMatchObject({ code: "EngineStartFailed" });
-    expect(await open().adoptEngine(dir, () => {})).toBeUndefined();
-    expect(readEngineRecord(dir)).toEqual({ test: true });
+    expect(await open().adopt(dir, () => {})).toBeUndefined();
+    expect(readRecord(dir)).toEqual({ test: true });
     expect(descriptors()).toBe(before);
   });
 });
@@ -60,7 +60,7 @@ it("an engine starts even if the FIFOs of an agent that was just killed appear l
     if (step === "record") mkfifo(join(dir, "main"));
   };
   const watch = { ...ports, sweep: createSweep({ ...ports, everyMs: 10_000 }) };
-  const engine = await startEngine(dir, shell("exec sleep 100"), watch, () => {}, late);
+  const engine = await startProcess(dir, shell("exec sleep 100"), watch, () => {}, late);
   await until(() => expect(engine.state().at).toBe("running"));
   engine.close();
 });

@@ -1,45 +1,45 @@
-/** Watches one engine, started or adopted: reads its files once, then reacts when its FIFOs are released. */
+/** Watches one process, started or adopted: reads its files once, then reacts when its FIFOs are released. */
 
-import type { Activity, LivingProcess } from "../../../src/macos/living-process.ts";
-import { LOG_LIMITS, type RotationLimits, rotateLog } from "../run-files/log-rotation.ts";
-import {
-  type ProcessMark,
-  type RunFiles,
-  readInner,
-  readRunFiles,
-  restoreMarks,
-} from "../run-files/run-directory.ts";
+import type { Activity, LivingProcess } from "../macos/living-process.ts";
 import { classify, isSameState } from "./classify.ts";
-import type { EngineProcess, OnChange, ProcessPorts, ProcessState, SignalResult } from "./engine-process.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
 import { type HeldLog, holdLog } from "./held-log.ts";
 import { findSessionProcesses, killIfSame, killLeftovers } from "./leftovers.ts";
+import { LOG_LIMITS, type RotationLimits, rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
+import { type ProcessMark, type RunFiles, readInner, readRunFiles, restoreMarks } from "./run-directory.ts";
+import type {
+  OnChange,
+  ProcessState,
+  SignalResult,
+  SupervisedProcess,
+  SupervisorPorts,
+} from "./supervised.ts";
 import type { ProcessSweep } from "./sweep.ts";
 
 const FIRST_RECHECK_MS = 10;
 const MAX_RECHECK_MS = 10_000;
 
-export interface WatchPorts extends ProcessPorts {
+export interface WatchPorts extends SupervisorPorts {
   readonly sweep: ProcessSweep;
 }
 
-/** Resolves to undefined if no engine was ever started. Throws if that cannot be read; then no engine may be started. */
-export async function watchEngine(
+/** Resolves to undefined if no process was ever started. Throws if that cannot be read; then no process may be started. */
+export async function watchProcess(
   dir: string,
   ports: WatchPorts,
   onChange: OnChange,
-): Promise<EngineProcess | undefined> {
-  const engine = new WatchedEngine(dir, ports, onChange);
+): Promise<SupervisedProcess | undefined> {
+  const watched = new WatchedProcess(dir, ports, onChange);
   try {
-    return (await engine.open()) ? engine : undefined;
+    return (await watched.open()) ? watched : undefined;
   } catch (error) {
-    engine.close();
+    watched.close();
     throw error;
   }
 }
 
-class WatchedEngine implements EngineProcess {
+class WatchedProcess implements SupervisedProcess {
   readonly dir: string;
   readonly #ports: WatchPorts;
   readonly #onChange: OnChange;
@@ -151,7 +151,7 @@ class WatchedEngine implements EngineProcess {
       }
       this.#read();
     } catch (error) {
-      this.#ports.log.error({ err: error, dir: this.dir }, "cannot read the run directory of an engine");
+      this.#ports.log.error({ err: error, dir: this.dir }, "cannot read a run directory");
       this.#isUnread = true;
     }
     this.#scheduleRecheck();
@@ -196,7 +196,7 @@ class WatchedEngine implements EngineProcess {
     });
   }
 
-  /** The shim has exited without recording an exit status: only the pid shows whether the engine is alive. */
+  /** The shim has exited without recording an exit status: only the pid shows whether the process is alive. */
   #isDoubtful(): boolean {
     return !this.#main.isHeld() && this.#files.exit === undefined;
   }
@@ -207,7 +207,7 @@ class WatchedEngine implements EngineProcess {
       this.#mainStartTime = await this.#ports.identity.startTime(main.pid);
   }
 
-  /** Unknown counts as alive: an engine counts as exited only once that was observed. */
+  /** Unknown counts as alive: a process counts as exited only once that was observed. */
   #isMainAlive(): boolean {
     const { main } = this.#files;
     return (
@@ -227,10 +227,7 @@ class WatchedEngine implements EngineProcess {
 
   #recheckSafely(): void {
     this.#recheck().catch((error) => {
-      this.#ports.log.error(
-        { err: error, dir: this.dir },
-        "cannot search for remaining processes of an engine",
-      );
+      this.#ports.log.error({ err: error, dir: this.dir }, "cannot search for remaining processes");
       this.#scheduleRecheck();
     });
   }

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { createDarwinIdentity } from "../../../../src/macos/process-identity.ts";
+import { createDarwinIdentity } from "../../macos/process-identity.ts";
 import { createIdentityReader } from "./identity.ts";
 
 describe.each([

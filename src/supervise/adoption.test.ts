@@ -4,9 +4,7 @@ import { chmodSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
-import { until } from "../../../test/bed/until.ts";
-import { engineMark, readEngineRecord } from "../run-files/run-directory.ts";
-import type { EngineProcess } from "./engine-process.ts";
+import { until } from "../../test/bed/until.ts";
 import {
   isLiving,
   makeFolder,
@@ -18,10 +16,12 @@ import {
   stateLog,
 } from "./fixtures/run.ts";
 import { createIdentityReader } from "./identity/identity.ts";
-import { createEngineProcesses } from "./processes.ts";
+import { readRecord, runMark } from "./run-directory.ts";
+import type { SupervisedProcess } from "./supervised.ts";
+import { createSupervisor } from "./supervisor.ts";
 
 const AGENT = fileURLToPath(new URL("./fixtures/agent.ts", import.meta.url));
-const open = () => createEngineProcesses(processPorts());
+const open = () => createSupervisor(processPorts());
 
 /** Starts another agent process; the engine is `sh -c script`. */
 function agent(dir: string, lastStep: string, script: string): ChildProcess {
@@ -31,7 +31,7 @@ function agent(dir: string, lastStep: string, script: string): ChildProcess {
 }
 
 async function engineCount(dir: string): Promise<number> {
-  const marked = await createIdentityReader(process.platform).marked(engineMark(dir));
+  const marked = await createIdentityReader(process.platform).marked(runMark(dir));
   return marked === "unknown" ? Number.NaN : marked.filter(({ pid }) => isSleep(pid)).length;
 }
 
@@ -55,11 +55,11 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
       await using folder = runFolder();
       const dir = folder.dir();
       await once(agent(dir, step, "exec sleep 100"), "exit");
-      const { startEngine, adoptEngine } = open();
+      const { start, adopt } = open();
       const states = stateLog();
-      let engine: EngineProcess | undefined = await adoptEngine(dir, states.onChange);
+      let engine: SupervisedProcess | undefined = await adopt(dir, states.onChange);
       expect(engine === undefined ? 0 : 1).toBe(engines);
-      engine ??= await startEngine(dir, shell("exec sleep 100"), states.onChange);
+      engine ??= await start(dir, shell("exec sleep 100"), states.onChange);
       await until(() => expect(engine.state().at).toBe("running"));
       await until(async () => expect(await engineCount(dir)).toBe(1));
       await engine.signal("KILL");
@@ -73,14 +73,14 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
     for (let round = 0; round < 5; round += 1) {
       const dir = folder.dir(`round-${round}`);
       const child = agent(dir, "", "exec sleep 100");
-      await vi.waitFor(() => expect(readEngineRecord(dir)).toBeDefined(), { interval: 1, timeout: 60_000 });
+      await vi.waitFor(() => expect(readRecord(dir)).toBeDefined(), { interval: 1, timeout: 60_000 });
       await new Promise((resolve) => setTimeout(resolve, round * 3));
       child.kill("SIGKILL");
       await once(child, "exit");
-      const { startEngine, adoptEngine } = open();
-      const adopted = await adoptEngine(dir, () => {});
+      const { start, adopt } = open();
+      const adopted = await adopt(dir, () => {});
       found.push(adopted?.state().at ?? "never started");
-      const engine = adopted ?? (await startEngine(dir, shell("exec sleep 100"), () => {}));
+      const engine = adopted ?? (await start(dir, shell("exec sleep 100"), () => {}));
       await until(() => expect(engine.state().at).toBe("running"));
       await until(async () => expect(await engineCount(dir)).toBe(1));
       await engine.signal("KILL");
@@ -100,11 +100,11 @@ describe("an adopted engine", () => {
     first.kill("SIGKILL");
     await once(first, "exit");
     const states = stateLog();
-    const engine = await open().adoptEngine(dir, states.onChange);
+    const engine = await open().adopt(dir, states.onChange);
     expect(engine?.state()).toMatchObject({ at: "running", pid });
     const length = readFileSync(join(dir, "log")).length;
     await until(() => expect(readFileSync(join(dir, "log")).length).toBeGreaterThan(length));
-    expect(readEngineRecord(dir)).toEqual({ by: "fixture" });
+    expect(readRecord(dir)).toEqual({ by: "fixture" });
     process.kill(pid, "SIGKILL");
     expect(await states.until("ended")).toEqual({ at: "ended", exit: { signal: "SIGKILL" } });
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
@@ -114,10 +114,10 @@ describe("an adopted engine", () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const states = stateLog();
-    const engine = await open().startEngine(dir, shell("exec sleep 100"), states.onChange);
+    const engine = await open().start(dir, shell("exec sleep 100"), states.onChange);
     await until(() => expect(engine.state().at).toBe("running"));
     process.kill(Number.parseInt(readFileSync(join(dir, "session"), "utf8"), 10), "SIGKILL");
-    const second = await open().adoptEngine(dir, states.onChange);
+    const second = await open().adopt(dir, states.onChange);
     expect(second?.state()).toEqual(engine.state());
     expect(await engine.signal("TERM")).toBe("sent");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: "unknown" });
@@ -127,24 +127,24 @@ describe("an adopted engine", () => {
   it("an engine that exits while no agent runs is found exited by the next agent", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
-    const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
+    const engine = await open().start(dir, shell("exec sleep 100"), () => {});
     await until(() => expect(engine.state().at).toBe("running"));
     engine.close();
     process.kill(pidIn(dir), "SIGSEGV");
     await until(() => expect(readFileSync(join(dir, "exit"), "utf8")).toBe("139\n"));
-    const adopted = await open().adoptEngine(dir, () => {});
+    const adopted = await open().adopt(dir, () => {});
     await until(() => expect(adopted?.state()).toEqual({ at: "gone", exit: { signal: "SIGSEGV" } }));
   });
 
   it("the periodic check notices the exit of an adopted engine whose FIFOs were deleted", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
-    const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
+    const engine = await open().start(dir, shell("exec sleep 100"), () => {});
     await until(() => expect(engine.state().at).toBe("running"));
     engine.close();
     rmSync(join(dir, "main"));
     rmSync(join(dir, "alive"));
-    const adopted = await createEngineProcesses(processPorts({ sweepMs: 20 })).adoptEngine(dir, () => {});
+    const adopted = await createSupervisor(processPorts({ sweepMs: 20 })).adopt(dir, () => {});
     expect(adopted?.state().at).toBe("running");
     process.kill(pidIn(dir), "SIGKILL");
     await until(() => expect(adopted?.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
@@ -196,7 +196,7 @@ describe("a run directory that was left half done", () => {
     await using folder = runFolder();
     const dir = folder.dir();
     make(dir);
-    const engine = await open().adoptEngine(dir, () => {});
+    const engine = await open().adopt(dir, () => {});
     const state = engine?.state();
     if (state?.at === "gone")
       expect(`gone ${typeof state.exit === "string" ? state.exit : JSON.stringify(state.exit)}`).toBe(is);
@@ -211,9 +211,9 @@ describe("a run directory that cannot be read", () => {
       await using folder = runFolder();
       const dir = makeFolder(folder.dir());
       symlinkSync(name, join(dir, name));
-      const { startEngine, adoptEngine } = open();
-      await expect(adoptEngine(dir, () => {})).rejects.toMatchObject({ code: "ELOOP" });
-      await expect(startEngine(dir, shell("true"), () => {})).rejects.toMatchObject({ code: "ELOOP" });
+      const { start, adopt } = open();
+      await expect(adopt(dir, () => {})).rejects.toMatchObject({ code: "ELOOP" });
+      await expect(start(dir, shell("true"), () => {})).rejects.toMatchObject({ code: "ELOOP" });
     },
   );
 });
@@ -234,7 +234,7 @@ describe.runIf(process.platform === "linux" && process.getuid?.() === 0)(
       await using folder = runFolder();
       chmodSync(folder.root, 0o755);
       const dir = folder.dir();
-      const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
+      const engine = await open().start(dir, shell("exec sleep 100"), () => {});
       await until(() => expect(engine.state().at).toBe("running"));
       chmodSync(dir, 0o700);
       expect(openAs(OTHER_UID, dir)).toMatch(/^1 [\s\S]*EACCES/);
@@ -253,15 +253,13 @@ describe("many engines", () => {
     await using folder = runFolder();
     const dirs = Array.from({ length: 20 }, (_, index) => folder.dir(`engine-${index}`));
     const first = open();
-    const engines = await Promise.all(
-      dirs.map((dir) => first.startEngine(dir, shell("exec sleep 100"), () => {})),
-    );
+    const engines = await Promise.all(dirs.map((dir) => first.start(dir, shell("exec sleep 100"), () => {})));
     await until(() => expect(engines.every((engine) => engine.state().at === "running")).toBe(true));
     for (const engine of engines) engine.close();
     const second = open();
     const logs = dirs.map(() => stateLog());
     const adopted = await Promise.all(
-      dirs.map((dir, index) => second.adoptEngine(dir, logs[index]?.onChange ?? (() => {}))),
+      dirs.map((dir, index) => second.adopt(dir, logs[index]?.onChange ?? (() => {}))),
     );
     expect(adopted.every((engine) => engine?.state().at === "running")).toBe(true);
     const pids = dirs.map(pidIn);

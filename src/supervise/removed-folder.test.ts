@@ -1,26 +1,26 @@
 import { closeSync, fstatSync, openSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { until } from "../../../test/bed/until.ts";
+import { until } from "../../test/bed/until.ts";
 import { isLiving, pidIn, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
-import { createEngineProcesses } from "./processes.ts";
+import { createSupervisor } from "./supervisor.ts";
 
-const open = () => createEngineProcesses(processPorts());
+const open = () => createSupervisor(processPorts());
 
 describe("a run directory that was removed while its engine ran", () => {
   it("an engine whose run directory was removed is found and killed before another one starts", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
-    const first = await open().startEngine(dir, shell("exec sleep 100"), () => {});
+    const first = await open().start(dir, shell("exec sleep 100"), () => {});
     await until(() => expect(first.state().at).toBe("running"));
     const pid = pidIn(dir);
     first.close();
     rmSync(dir, { recursive: true });
-    const { adoptEngine, startEngine } = open();
+    const { adopt, start } = open();
     const states = stateLog();
-    const found = await adoptEngine(dir, states.onChange);
+    const found = await adopt(dir, states.onChange);
     expect(found?.state()).toEqual({ at: "ended", exit: "unknown" });
-    await expect(startEngine(dir, shell("true"), () => {})).rejects.toMatchObject({
+    await expect(start(dir, shell("true"), () => {})).rejects.toMatchObject({
       code: "EngineStillRunning",
     });
     expect(isLiving(pid)).toBe(true);
@@ -33,9 +33,9 @@ describe("a run directory that was removed while its engine ran", () => {
   it("a removed run directory is recreated while the agent runs: the next agent knows the engine, its log and its exit", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
-    const { startEngine } = createEngineProcesses(processPorts({ sweepMs: 20 }));
+    const { start } = createSupervisor(processPorts({ sweepMs: 20 }));
     const script = "echo before; trap 'echo after; exit 7' USR1; while :; do sleep 0.05; done";
-    const engine = await startEngine(dir, shell(script), () => {});
+    const engine = await start(dir, shell(script), () => {});
     await until(() => expect(engine.state().at).toBe("running"));
     await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("before"));
     expect(engine.restoreFiles()).toBe(false);
@@ -46,7 +46,7 @@ describe("a run directory that was removed while its engine ran", () => {
     await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("before"));
 
     const states = stateLog();
-    const next = await open().adoptEngine(dir, states.onChange);
+    const next = await open().adopt(dir, states.onChange);
     expect(next?.state()).toMatchObject({ at: "running", pid });
     process.kill(pid, "SIGUSR1");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 7 } });
@@ -60,7 +60,7 @@ describe("a run directory that was removed while its engine ran", () => {
     const dir = folder.dir();
     const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 1_000, keep: 1 } });
     const script = "while :; do echo 0123456789012345678901234567890123456789; done";
-    const engine = await createEngineProcesses(ports).startEngine(dir, shell(script), () => {});
+    const engine = await createSupervisor(ports).start(dir, shell(script), () => {});
     await until(() => expect(engine.state().at).toBe("running"));
     const log = openSync(join(dir, "log"), "r");
     try {
@@ -88,7 +88,7 @@ describe("a run directory that was removed while its engine ran", () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const states = stateLog();
-    const engine = await open().startEngine(dir, shell("exec sleep 100"), states.onChange);
+    const engine = await open().start(dir, shell("exec sleep 100"), states.onChange);
     await until(() => expect(engine.state().at).toBe("running"));
     const pid = pidIn(dir);
     rmSync(dir, { recursive: true });

@@ -2,7 +2,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { temporaryFolder } from "../../../../test/fixtures/temporary-folder.ts";
+import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { killIfSame } from "../leftovers.ts";
 import { createLinuxIdentity } from "./linux.ts";
 

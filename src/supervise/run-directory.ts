@@ -1,11 +1,11 @@
-/** The files in an engine's run directory. Readers tolerate files that a crash left incomplete. */
+/** The files in a run directory. Readers tolerate files that a crash left incomplete. */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { writeFileAtomic, writeFileAtomicSync } from "../../../src/util/atomic-file.ts";
-import { defined } from "../../../src/util/defined.ts";
-import { readPlainFile } from "../../../src/util/plain-file.ts";
-import type { ExitRecord } from "../instance.ts";
+import { writeFileAtomic, writeFileAtomicSync } from "../util/atomic-file.ts";
+import { defined } from "../util/defined.ts";
+import { readPlainFile } from "../util/plain-file.ts";
+import type { ProcessExit } from "./supervised.ts";
 
 /** Pid and start time, in the format of the shim. */
 export interface ProcessMark {
@@ -14,38 +14,29 @@ export interface ProcessMark {
 }
 
 export interface RunFiles {
-  /** The shim, leader of the engine's session; written before the engine starts. */
+  /** The shim, leader of the session; written before the program starts. */
   readonly session?: ProcessMark;
   readonly main?: ProcessMark;
-  readonly exit?: ExitRecord;
+  readonly exit?: ProcessExit;
 }
 
-/** Socket in the engine's folder, mode 0600, to which `metalbridge attach` connects. */
+/** Socket of a program in a terminal, mode 0600, to which `metalbridge attach` connects. */
 export const TERMINAL_SOCKET = "terminal.sock";
 /** The command of the terminal's process, which removes the file after reading it. */
 export const TERMINAL_LAUNCH = "terminal.json";
-/** Maximum size of one file: a pid, an exit code, or a launch with all its arguments. */
+/** Maximum size of one file: a pid, an exit code, or a record with all arguments. */
 const MAX_BYTES = 4 << 20;
+const MARKS = ["pid", "session", "exit", "program"];
 const RUN_FILES = [
-  "main",
-  "alive",
-  "pid",
-  "pid.tmp",
-  "session",
-  "session.tmp",
-  "exit",
-  "exit.tmp",
-  "program",
-  "program.tmp",
-  TERMINAL_SOCKET,
-  TERMINAL_LAUNCH,
+  ...["main", "alive", TERMINAL_SOCKET, TERMINAL_LAUNCH],
+  ...MARKS.flatMap((name) => [name, `${name}.tmp`]),
 ];
 
-/** Set in the environment of every process that an engine starts, to distinguish leftovers from unrelated processes. */
-export const MARK_VARIABLE = "METALBRIDGE_ENGINE_DIR";
+/** Set in the environment of the program and of all that it starts, to distinguish leftovers from unrelated processes. */
+export const MARK_VARIABLE = "METALBRIDGE_RUN_DIR";
 
 /** The value is plain ASCII without spaces: `ps` of macOS prints other characters in its own encoding. */
-export function engineMark(dir: string): string {
+export function runMark(dir: string): string {
   return `${MARK_VARIABLE}=${runMarkOf(dir)}`;
 }
 
@@ -62,7 +53,7 @@ export function readRunFiles(dir: string): RunFiles {
   });
 }
 
-/** The program in a terminal, if the engine runs in one. */
+/** The program that the main process runs, for example in a terminal. */
 export function readInner(dir: string): ProcessMark | undefined {
   return parseMark(readText(join(dir, "program")));
 }
@@ -86,7 +77,7 @@ export function restoreMarks(dir: string, { session, main }: RunFiles): boolean 
 }
 
 /** The content of `engine.json`; undefined if there is none or it is not JSON. */
-export function readEngineRecord(dir: string): unknown {
+export function readRecord(dir: string): unknown {
   const text = readText(join(dir, "engine.json"));
   if (text === undefined) return undefined;
   try {
@@ -96,13 +87,13 @@ export function readEngineRecord(dir: string): unknown {
   }
 }
 
-/** Called before a process starts. File and directory are synced, so that a power failure does not lose a reservation. */
-export function writeEngineRecord(dir: string, record: object): void {
+/** Called before a process starts. File and directory are synced, so that a power failure does not lose the record. */
+export function writeRecord(dir: string, record: object): void {
   writeFileAtomicSync(join(dir, "engine.json"), `${JSON.stringify(record, undefined, 2)}\n`);
 }
 
-/** The same while an engine runs, without blocking: only the next agent needs the file. */
-export function rewriteEngineRecord(dir: string, record: object): Promise<void> {
+/** The same while the process runs, without blocking: only the next supervisor needs the file. */
+export function rewriteRecord(dir: string, record: object): Promise<void> {
   return writeFileAtomic(join(dir, "engine.json"), `${JSON.stringify(record, undefined, 2)}\n`);
 }
 
@@ -111,12 +102,12 @@ export function clearRunFiles(dir: string): void {
   for (const name of RUN_FILES) rmSync(join(dir, name), { force: true });
 }
 
-export function hasEngineFile(dir: string): boolean {
+export function hasRecord(dir: string): boolean {
   return existsSync(join(dir, "engine.json"));
 }
 
 /** Removes the run and its reservation; keeps the log and the replica's history. */
-export function removeEngineFile(dir: string): void {
+export function removeRun(dir: string): void {
   clearRunFiles(dir);
   rmSync(join(dir, "engine.json"), { force: true });
 }
@@ -130,7 +121,7 @@ function parseMark(text: string | undefined): ProcessMark | undefined {
 }
 
 /** A shell reports a signal as 128 + number. */
-function parseExit(text: string | undefined): ExitRecord | undefined {
+function parseExit(text: string | undefined): ProcessExit | undefined {
   const match = /^(\d{1,3})\n$/.exec(text ?? "");
   if (match === null) return undefined;
   const code = Number(match[1]);
@@ -138,7 +129,7 @@ function parseExit(text: string | undefined): ExitRecord | undefined {
   return signal === undefined ? { code } : { signal };
 }
 
-/** Undefined only if there is no file: an unreadable file must not look like an engine that was never started. */
+/** Undefined only if there is no file: an unreadable file must not look like a process that was never started. */
 function readText(path: string): string | undefined {
   try {
     return readPlainFile(path, { maxBytes: MAX_BYTES });

@@ -1,8 +1,8 @@
-/** The fallback behind the FIFOs: one slow timer compares pid and start time of all watched engines. */
+/** The fallback behind the FIFOs: one slow timer compares pid and start time of all watched processes. */
 
-import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
-import type { Clock, Log } from "../../../src/util/ports.ts";
-import { msToAlignedTime } from "../../../src/util/shared-ticks.ts";
+import type { IdentityReader, LivingProcess } from "../macos/living-process.ts";
+import type { Clock, Log } from "../util/ports.ts";
+import { msToAlignedTime } from "../util/shared-ticks.ts";
 
 export interface Swept {
   readonly pids: () => readonly number[];
@@ -14,7 +14,7 @@ export interface ProcessSweep {
   readonly remove: (swept: Swept) => void;
 }
 
-/** Runs only while there are engines to watch. */
+/** Runs only while there are processes to watch. */
 export function createSweep(ports: {
   readonly clock: Clock;
   readonly log: Log;
@@ -27,7 +27,7 @@ export function createSweep(ports: {
     if (all.size === 0 || cancel !== undefined) return;
     cancel = ports.clock.after(msToAlignedTime(ports.clock.monotonicMs(), ports.everyMs), () => {
       run()
-        .catch((err: unknown) => ports.log.error({ err }, "comparing engine processes failed"))
+        .catch((err: unknown) => ports.log.error({ err }, "comparing processes failed"))
         .finally(() => {
           cancel = undefined;
           schedule();
@@ -35,16 +35,16 @@ export function createSweep(ports: {
     });
   };
   const run = async () => {
-    const engines = [...all];
-    const living = await ports.identity.observe(engines.flatMap((engine) => engine.pids()));
+    const processes = [...all];
+    const living = await ports.identity.observe(processes.flatMap((watched) => watched.pids()));
     if (living === "unknown") return;
-    for (const engine of engines) if (all.has(engine)) checkOne(engine, living);
+    for (const watched of processes) if (all.has(watched)) checkOne(watched, living);
   };
-  const checkOne = (engine: Swept, living: ReadonlyMap<number, LivingProcess>) => {
+  const checkOne = (watched: Swept, living: ReadonlyMap<number, LivingProcess>) => {
     try {
-      engine.check(living);
+      watched.check(living);
     } catch (error) {
-      ports.log.error({ err: error }, "comparing an engine's process failed");
+      ports.log.error({ err: error }, "comparing a process failed");
     }
   };
   return {

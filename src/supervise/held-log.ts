@@ -1,7 +1,7 @@
 /** The log through an open descriptor, which stays readable after the file is removed from the folder. */
 import { closeSync, constants, fstatSync, ftruncateSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { copyFrom } from "../run-files/log-rotation.ts";
+import { copyFrom } from "./log-rotation.ts";
 
 export interface HeldLog {
   /** Moves output that was written after the file's removal to the end of the current log. */

@@ -1,7 +1,7 @@
-/** The shim: a short POSIX sh script that outlives the agent, starts one engine and records its exit status. */
+/** The shim: a short POSIX sh script that outlives its supervisor, starts one program and records its exit status. */
 
 /**
- * read_start PID: sets `start`, and prints nothing about an engine that has already exited: its log ends with its own words.
+ * read_start PID: sets `start`, and prints nothing about a process that has already exited: its log ends with its own words.
  * publish FILE TEXT: writes the file into `dir`, by rename.
  */
 export const SHIM_FUNCTIONS = `read_start() {
@@ -19,14 +19,14 @@ publish() {
 }`;
 
 /**
- * Called as `sh shim DIR ENGINE ARGS…` in a new session, with fd 8 = write end of FIFO `main`, fd 9 = write end of FIFO
+ * Called as `sh shim DIR PROGRAM ARGS…` in a new session, with fd 8 = write end of FIFO `main`, fd 9 = write end of FIFO
  * `alive`, stdin = /dev/null and output = the log.
- * - `session` is written before the engine starts: without it no engine was ever started.
- * - Signals are ignored only after the start, because the engine would inherit that.
+ * - `session` is written before the process starts: without it no process was ever started.
+ * - Signals are ignored only after the start, because the process would inherit that.
  * - The byte on fd 8 notifies a listening agent that `pid` exists; a missing listener is not an error.
- * - An engine whose pid cannot be written (disk full) could not be stopped safely, so it is killed immediately.
+ * - A process whose pid cannot be written (disk full) could not be stopped safely, so it is killed immediately.
  */
-export const SHIM_SCRIPT = `# Metalbridge: keeps one engine. Its pid is in ./pid, its exit status, after it exits, in ./exit.
+export const SHIM_SCRIPT = `# Metalbridge: keeps one process. Its pid is in ./pid, its exit status, after it exits, in ./exit.
 dir=$1
 shift
 ${SHIM_FUNCTIONS}

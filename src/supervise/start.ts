@@ -1,61 +1,55 @@
-/** Starts an engine. The agent may crash after any of the steps. */
+/** Starts a process that outlives this one, which may crash after any of the steps. */
 
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { START_LINE } from "../../../src/engines/contract/last-run.ts";
-import { truncate } from "../../../src/util/text.ts";
-import { LOG_LIMITS } from "../run-files/log-rotation.ts";
-import { clearRunFiles, MARK_VARIABLE, runMarkOf, writeEngineRecord } from "../run-files/run-directory.ts";
-import { SHIM_SCRIPT } from "../run-files/shim-script.ts";
-import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
+import { MetalbridgeError } from "../api/errors.ts";
+import { START_LINE } from "../engines/contract/last-run.ts";
+import { truncate } from "../util/text.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
-import { prepareTerminal } from "./terminal/launch.ts";
-import { type WatchPorts, watchEngine } from "./watch.ts";
+import { clearRunFiles, MARK_VARIABLE, runMarkOf, writeRecord } from "./run-directory.ts";
+import { SHIM_SCRIPT } from "./shim-script.ts";
+import type { OnChange, ProcessCommand, SupervisedProcess } from "./supervised.ts";
+import { type WatchPorts, watchProcess } from "./watch.ts";
 
 /** Limit of an error message, because it quotes a refused argument in full. */
 const MAX_REASON = 300;
 
 /**
- * Refuses while a process of an earlier engine in `dir` may be alive. The order of the steps makes a crash harmless: old files
- * are removed first, then the record is written, then the FIFOs, and only a held FIFO or `session` means that there may be an
- * engine. `onStep` reports each completed step.
+ * Refuses while a process of an earlier start in `dir` may be alive. The order of the steps makes a crash harmless: old files
+ * are removed first, then the record is written, then the FIFOs, and only a held FIFO or `session` means that there may be a
+ * process. `onStep` reports each completed step.
  */
-export async function startEngine(
+export async function startProcess(
   dir: string,
-  command: EngineCommand,
+  command: ProcessCommand,
   ports: WatchPorts,
   onChange: OnChange,
   onStep: (step: StartStep) => void = () => {},
-): Promise<EngineProcess> {
+): Promise<SupervisedProcess> {
   await refuseIfOccupied(dir, ports);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   onStep("directory");
   clearRunFiles(dir);
-  writeEngineRecord(dir, command.record);
-  const limits = ports.logLimits ?? LOG_LIMITS;
-  const shown = command.tty === true ? { ...command, ...prepareTerminal(dir, command, limits) } : command;
+  if (command.record !== undefined) writeRecord(dir, command.record);
+  const prepared = { ...command, ...command.prepare?.() };
   writeShim(dir);
   onStep("record");
   await makeBothFifos(dir);
   onStep("fifos");
-  await spawnShim(dir, shown, ports.clock.nowMs(), onStep);
-  const engine = await watchEngine(dir, ports, onChange);
-  if (engine !== undefined) return engine;
-  throw new MetalbridgeError(
-    "EngineStartFailed",
-    `the engine's shim ended before it started anything in ${dir}`,
-  );
+  await spawnShim(dir, prepared, ports.clock.nowMs(), onStep);
+  const watched = await watchProcess(dir, ports, onChange);
+  if (watched !== undefined) return watched;
+  throw new MetalbridgeError("EngineStartFailed", `the shim ended before it started anything in ${dir}`);
 }
 
 export type StartStep = "directory" | "record" | "fifos" | "spawned";
 
 async function refuseIfOccupied(dir: string, ports: WatchPorts): Promise<void> {
-  const earlier = await watchEngine(dir, ports, () => {});
+  const earlier = await watchProcess(dir, ports, () => {});
   earlier?.close();
   if (earlier === undefined || earlier.state().at === "gone") return;
-  throw new MetalbridgeError("EngineStillRunning", `an engine in ${dir} is ${earlier.state().at}`);
+  throw new MetalbridgeError("EngineStillRunning", `a process in ${dir} is ${earlier.state().at}`);
 }
 
 /** Tries twice, because the `mkfifo` of an agent that was just killed may still have been running. */
@@ -74,10 +68,10 @@ function writeShim(dir: string): void {
   renameSync(join(dir, "shim.tmp"), join(dir, "shim"));
 }
 
-/** This process closes its copies of the write ends afterwards: from then on a held FIFO means that shim or engine is alive. */
+/** This process closes its copies of the write ends afterwards: from then on a held FIFO means that shim or process is alive. */
 async function spawnShim(
   dir: string,
-  command: EngineCommand,
+  command: ProcessCommand,
   now: number,
   onStep: (step: StartStep) => void,
 ): Promise<void> {
@@ -114,7 +108,7 @@ async function spawnShim(
 async function spawned(
   dir: string,
   start: () => ChildProcess,
-  onChannel: EngineCommand["onChannel"] = () => {},
+  onChannel: ProcessCommand["onChannel"] = () => {},
 ): Promise<void> {
   try {
     const shim = start();

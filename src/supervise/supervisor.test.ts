@@ -1,29 +1,29 @@
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { START_LINE } from "../../../src/engines/contract/last-run.ts";
-import { until } from "../../../test/bed/until.ts";
-import { readEngineRecord } from "../run-files/run-directory.ts";
+import { until } from "../../test/bed/until.ts";
+import { START_LINE } from "../engines/contract/last-run.ts";
 import { isLiving, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
-import { createEngineProcesses } from "./processes.ts";
+import { readRecord } from "./run-directory.ts";
+import { createSupervisor } from "./supervisor.ts";
 
-const open = () => createEngineProcesses(processPorts());
+const open = () => createSupervisor(processPorts());
 
 describe("an engine of this agent", () => {
   it("an engine is reported as starting, running and ended with its exit code", async () => {
     await using folder = runFolder();
     const states = stateLog();
-    const engine = await open().startEngine(folder.dir(), shell("echo hello; exit 3"), states.onChange);
+    const engine = await open().start(folder.dir(), shell("echo hello; exit 3"), states.onChange);
     await until(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 3 } }));
     expect(await engine.logTail(1000)).toContain("hello\n");
-    expect(readEngineRecord(engine.dir)).toEqual({ test: true });
+    expect(readRecord(engine.dir)).toEqual({ test: true });
   });
 
   it("the exit of a signaled engine is reported before any sweep, with the signal", async () => {
     await using folder = runFolder();
     const states = stateLog();
-    const { startEngine } = createEngineProcesses(processPorts({ sweepMs: 3_600_000 }));
-    const engine = await startEngine(folder.dir(), shell("exec sleep 100"), states.onChange);
+    const { start } = createSupervisor(processPorts({ sweepMs: 3_600_000 }));
+    const engine = await start(folder.dir(), shell("exec sleep 100"), states.onChange);
     await until(() => expect(engine.state().at).toBe("running"));
     expect(await engine.signal("TERM")).toBe("sent");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
@@ -34,7 +34,7 @@ describe("an engine of this agent", () => {
     await using folder = runFolder();
     const states = stateLog();
     const command = { ...shell(""), argv: ["/nowhere/llama-server"] };
-    const engine = await open().startEngine(folder.dir(), command, states.onChange);
+    const engine = await open().start(folder.dir(), command, states.onChange);
     await until(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 127 } }));
     expect(await engine.logTail(1000)).toContain("/nowhere/llama-server");
   });
@@ -42,20 +42,20 @@ describe("an engine of this agent", () => {
   it("an engine cannot start in a working folder that does not exist", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
-    const { startEngine, adoptEngine } = open();
-    const failed = startEngine(dir, shell("true", { cwd: "/nowhere" }), () => {});
+    const { start, adopt } = open();
+    const failed = start(dir, shell("true", { cwd: "/nowhere" }), () => {});
     await expect(failed).rejects.toMatchObject({ code: "EngineStartFailed" });
-    expect(await adoptEngine(dir, () => {})).toBeUndefined();
+    expect(await adopt(dir, () => {})).toBeUndefined();
   });
 
   it("an engine inherits no descriptors except its output, /dev/null and the end of `alive`", async () => {
     if (process.platform !== "linux") return;
     await using folder = runFolder();
-    const { startEngine } = open();
+    const { start } = open();
     const dir = folder.dir();
     for (let index = 0; index < 3; index += 1)
-      await startEngine(folder.dir(`other-${index}`), shell("exec sleep 100"), () => {});
-    const engine = await startEngine(dir, shell("exec sleep 100"), () => {});
+      await start(folder.dir(`other-${index}`), shell("exec sleep 100"), () => {});
+    const engine = await start(dir, shell("exec sleep 100"), () => {});
     await until(() => expect(engine.state().at).toBe("running"));
     const state = engine.state();
     const fds = `/proc/${state.at === "running" ? state.pid : 0}/fd`;
@@ -73,17 +73,17 @@ describe("an engine of this agent", () => {
   it("a start is refused while an earlier engine runs in the folder, and succeeds once that engine has exited", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
-    const { startEngine } = open();
+    const { start } = open();
     const states = stateLog();
-    const engine = await startEngine(dir, shell("echo first; exec sleep 100"), states.onChange);
-    await expect(startEngine(dir, shell("echo second"), () => {})).rejects.toMatchObject({
+    const engine = await start(dir, shell("echo first; exec sleep 100"), states.onChange);
+    await expect(start(dir, shell("echo second"), () => {})).rejects.toMatchObject({
       code: "EngineStillRunning",
     });
     await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("\nfirst\n"));
     await until(() => expect(engine.state().at).toBe("running"));
     await engine.signal("KILL");
     await states.until("gone");
-    const second = await startEngine(dir, shell("echo second"), () => {});
+    const second = await start(dir, shell("echo second"), () => {});
     await until(() => expect(second.state()).toEqual({ at: "gone", exit: { code: 0 } }));
     const lines = readFileSync(join(dir, "log"), "utf8")
       .split("\n")
@@ -101,7 +101,7 @@ describe("an engine of this agent", () => {
     const dir = folder.dir("a folder with $(spaces)");
     const words = ["a b", "$HOME", "'\"`id`", "", "*", "new\nline"];
     const command = { ...shell(""), argv: ["/usr/bin/printf", "%s|", ...words] };
-    const engine = await open().startEngine(dir, command, () => {});
+    const engine = await open().start(dir, command, () => {});
     await until(() => expect(engine.state().at).toBe("gone"));
     expect(await engine.logTail(1000)).toContain(words.map((word) => `${word}|`).join(""));
   });
@@ -112,7 +112,7 @@ describe("what outlives the main process", () => {
     await using folder = runFolder();
     const states = stateLog();
     const script = "sleep 100 & echo $! >child; read line <&0; exit 5";
-    const engine = await open().startEngine(folder.dir(), shell(script), states.onChange);
+    const engine = await open().start(folder.dir(), shell(script), states.onChange);
     await until(() => expect(engine.state()).toEqual({ at: "ended", exit: { code: 5 } }));
     const child = Number(readFileSync(join(engine.dir, "child"), "utf8"));
     expect(engine.state().at).toBe("ended");
@@ -124,7 +124,7 @@ describe("what outlives the main process", () => {
     await using folder = runFolder();
     const states = stateLog();
     const script = "sleep 100 9>&- & echo $! >child; exit 0";
-    const engine = await open().startEngine(folder.dir(), shell(script), states.onChange);
+    const engine = await open().start(folder.dir(), shell(script), states.onChange);
     await until(() => expect(engine.state().at).toBe("ended"));
     const child = Number(readFileSync(join(engine.dir, "child"), "utf8"));
     expect(isLiving(child)).toBe(true);
@@ -137,11 +137,7 @@ describe("what outlives the main process", () => {
     await using folder = runFolder();
     if (process.platform !== "linux") return;
     const states = stateLog();
-    const engine = await open().startEngine(
-      folder.dir(),
-      shell("setsid sleep 100 & exit 0"),
-      states.onChange,
-    );
+    const engine = await open().start(folder.dir(), shell("setsid sleep 100 & exit 0"), states.onChange);
     await until(() => expect(engine.state().at).toBe("ended"));
     engine.killGroup();
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
@@ -150,7 +146,7 @@ describe("what outlives the main process", () => {
   it("killGroup kills a running engine and its shim; the exit status is unknown or KILL", async () => {
     await using folder = runFolder();
     const states = stateLog();
-    const engine = await open().startEngine(
+    const engine = await open().start(
       folder.dir(),
       shell("trap '' TERM; echo deaf; while :; do sleep 1; done"),
       states.onChange,
@@ -171,16 +167,16 @@ describe("strangers", () => {
   it("a pid that now belongs to another process is neither running nor signaled", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
-    const { startEngine, adoptEngine } = open();
-    const stranger = await startEngine(folder.dir("stranger"), shell("exec sleep 100"), () => {});
-    const old = await startEngine(dir, shell("exec true"), () => {});
+    const { start, adopt } = open();
+    const stranger = await start(folder.dir("stranger"), shell("exec sleep 100"), () => {});
+    const old = await start(dir, shell("exec true"), () => {});
     await until(() => expect(stranger.state().at).toBe("running"));
     await until(() => expect(old.state().at).toBe("gone"));
     const state = stranger.state();
     const pid = state.at === "running" ? state.pid : 0;
     writeFileSync(join(dir, "pid"), `${pid} some-other-start-time\n`);
     writeFileSync(join(dir, "session"), `${pid} some-other-start-time\n`);
-    const adopted = await adoptEngine(dir, () => {});
+    const adopted = await adopt(dir, () => {});
     expect(adopted?.state()).toEqual({ at: "gone", exit: { code: 0 } });
     await adopted?.signal("KILL");
     adopted?.killGroup();
