@@ -5,7 +5,6 @@ import { runGateway } from "../gateway/main.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findEnvoy } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { createIdentityReader } from "../src/supervise/identity/identity.ts";
 import { addDaemonFlags, type DaemonFlags, userJwtSecretFileOption } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -71,5 +70,5 @@ async function gateway({
   const config = parseGatewayConfig({ ...settings, envoy });
   const log = createJsonLog(logLevel);
   const { signal, again } = listenForStop({ exitWithStdin });
-  await runGateway({ config, log, signal, hurry: again, identity: createIdentityReader(process.platform) });
+  await runGateway({ config, log, signal, hurry: again });
 }

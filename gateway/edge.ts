@@ -27,7 +27,7 @@ export interface EdgePorts {
   /** Where the process before has stopped to read the access log. */
   readonly readFrom: LogPosition | undefined;
   readonly onLines: FollowOptions["onLines"];
-  readonly identity: EnvoyOptions["identity"];
+  readonly supervisor: EnvoyOptions["supervisor"];
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -115,7 +115,7 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
 }
 
 function open(ports: EdgePorts, address: string, onAccepted: EnvoyOptions["onAccepted"]): Promise<Envoy> {
-  const { config, decideSocket, identity, models, clock, log, signal } = ports;
+  const { config, decideSocket, supervisor, models, clock, log, signal } = ports;
   return openEnvoy({
     dir: config.dir,
     envoy: config.envoy,
@@ -124,7 +124,7 @@ function open(ports: EdgePorts, address: string, onAccepted: EnvoyOptions["onAcc
     upstreamTls: upstreamTlsOf(config),
     clusters: clustersOf(models()),
     decideSocket,
-    identity,
+    supervisor,
     onAccepted,
     onExited: ports.onExited,
     limits: { maxBodyBytes: config.maxBodyBytes },

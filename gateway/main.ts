@@ -12,6 +12,8 @@ import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
+import { createIdentityReader } from "../src/supervise/identity/identity.ts";
+import { createSupervisor } from "../src/supervise/supervisor.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { repeat } from "../src/util/repeat.ts";
 import { openAccounting, openSharedCounters } from "./accounting.ts";
@@ -42,7 +44,6 @@ export interface GatewayOptions {
   readonly signal: AbortSignal;
   /** Ends the wait for requests in flight. */
   readonly hurry: AbortSignal;
-  readonly identity: EnvoyOptions["identity"];
   readonly clock?: Clock;
   /** Called with the base URL and the port of /healthz once requests are accepted. */
   readonly onListening?: (at: { readonly url: string; readonly health: number }) => void;
@@ -59,7 +60,6 @@ export async function runGateway({
   log,
   signal,
   hurry,
-  identity,
   clock = systemClock,
   onListening,
 }: GatewayOptions): Promise<void> {
@@ -78,7 +78,8 @@ export async function runGateway({
     const checkpoint = await openCheckpoint(path.join(config.dir, CHECKPOINT), log);
     const lifetime = { clock, log, signal: ending.signal };
     const folder = createFolderWait({ ...lifetime, folder: config.dir, stopping: signal });
-    const common = { config, connection, identity, folder, ...lifetime };
+    const supervisor = createSupervisor({ clock, log, identity: createIdentityReader(process.platform) });
+    const common = { config, connection, supervisor, folder, ...lifetime };
     const ports = { ...common, jwtSecret, shared, checkpoint };
     const gateway = createGateway(ports);
     // It rejects at the end, and is not awaited if a port is taken.
@@ -103,7 +104,7 @@ export async function runGateway({
 interface Ports {
   readonly config: GatewayConfig;
   readonly connection: KubeConnection;
-  readonly identity: EnvoyOptions["identity"];
+  readonly supervisor: EnvoyOptions["supervisor"];
   readonly clock: Clock;
   readonly log: Log;
   /** The lifetime of all parts. */
@@ -196,7 +197,7 @@ function createGateway(ports: Ports) {
 async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge | undefined> {
   const { models, queues, accounting, figures, isKeyRequired } = gateway;
   const { limits, bodies, onUsage, readFrom, readUpTo } = accounting;
-  const { config, identity, folder, clock, log } = ports;
+  const { config, supervisor, folder, clock, log } = ports;
   const decideSocket = path.join(config.dir, "decide.sock");
   const opening = Promise.withResolvers<void>();
   const count = createEnds({ queues, limits, bodies, figures, onUsage, clock, log });
@@ -211,7 +212,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge | undefin
     if (!isServing) await openDecisions(gateway, ports, decideSocket, opening.promise);
     isServing = true;
     return openEdge({
-      ...{ config, decideSocket, identity, readFrom, onLines, clock, log, signal },
+      ...{ config, decideSocket, supervisor, readFrom, onLines, clock, log, signal },
       models: () => models.list(),
       mayListenPublicly: isKeyRequired,
       onAccepted: gateway.updateQueue,

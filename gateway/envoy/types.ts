@@ -1,5 +1,5 @@
 /** The interface of the Envoy part of the gateway: what the rest of the gateway passes in, and what it gets. */
-import type { IdentityReader } from "../../src/macos/living-process.ts";
+import type { Supervisor } from "../../src/supervise/supervised.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 
 /** The part listens at most at one address; port 0 is not supported. */
@@ -87,8 +87,8 @@ export interface EnvoyOptions {
   readonly clusters: readonly EnvoyCluster[];
   readonly tls?: EnvoyTls;
   readonly upstreamTls?: EnvoyUpstreamTls | undefined;
-  /** To find an Envoy again that outlived an earlier gateway. */
-  readonly identity: Pick<IdentityReader, "startTimeNow">;
+  /** Starts Envoy, and finds one again that outlived an earlier gateway. */
+  readonly supervisor: Supervisor;
   /**
    * Unix socket of the decision service. Envoy sends it METHOD /decide/PATH with all headers of the client and the first 4096
    * bytes of the body. A refusal with a 5xx status has to be sent as 429 with `x-metalbridge-status: 5xx`.

@@ -130,7 +130,7 @@ function parseExit(text: string | undefined): ProcessExit | undefined {
 }
 
 /** Undefined only if there is no file: an unreadable file must not look like a process that was never started. */
-function readText(path: string): string | undefined {
+export function readText(path: string): string | undefined {
   try {
     return readPlainFile(path, { maxBytes: MAX_BYTES });
   } catch (error) {

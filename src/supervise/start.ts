@@ -7,7 +7,7 @@ import { MetalbridgeError } from "../api/errors.ts";
 import { START_LINE } from "../engines/contract/last-run.ts";
 import { truncate } from "../util/text.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
-import { clearRunFiles, MARK_VARIABLE, runMarkOf, writeRecord } from "./run-directory.ts";
+import { clearRunFiles, MARK_VARIABLE, readText, runMarkOf, writeRecord } from "./run-directory.ts";
 import { SHIM_SCRIPT } from "./shim-script.ts";
 import type { OnChange, ProcessCommand, SupervisedProcess } from "./supervised.ts";
 import { type WatchPorts, watchProcess } from "./watch.ts";
@@ -63,7 +63,9 @@ async function makeBothFifos(dir: string): Promise<void> {
   }
 }
 
+/** Not written again if it is the same: a disk may be full by now. */
 function writeShim(dir: string): void {
+  if (readText(join(dir, "shim")) === SHIM_SCRIPT) return;
   writeFileSync(join(dir, "shim.tmp"), SHIM_SCRIPT, { mode: 0o600 });
   renameSync(join(dir, "shim.tmp"), join(dir, "shim"));
 }
@@ -83,7 +85,7 @@ async function spawnShim(
     open.push(alive.reader, alive.writer);
     const log = openSync(join(dir, "log"), "a", 0o600);
     open.push(log);
-    writeSync(log, `${START_LINE} ${new Date(now).toISOString()}\n`);
+    logStart(log, now);
     const none = "ignore";
     const channel = command.onChannel === undefined ? none : "ipc";
     const stdio: StdioOptions = [none, log, log, none, none, none, none, channel, main.writer, alive.writer];
@@ -101,6 +103,15 @@ async function spawnShim(
     onStep("spawned");
   } finally {
     for (const fd of open) closeSync(fd);
+  }
+}
+
+/** A disk without room for a line does not keep a process from starting. */
+function logStart(log: number, now: number): void {
+  try {
+    writeSync(log, `${START_LINE} ${new Date(now).toISOString()}\n`);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
   }
 }
 

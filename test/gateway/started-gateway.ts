@@ -1,10 +1,9 @@
 /** The gateway as the process that users run, with a real Envoy, for one cluster. */
-import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect } from "vitest";
-import { envoyPath } from "../bed/envoy.ts";
+import { envoyPath, envoyPids } from "../bed/envoy.ts";
 import { type Part, startPart } from "../bed/part.ts";
 import { freePort } from "../bed/ports.ts";
 import { until } from "../bed/until.ts";
@@ -63,7 +62,7 @@ export async function startGateway(
       return part;
     },
     health,
-    envoyPid: () => JSON.parse(readFileSync(path.join(dir, "run", "processes.json"), "utf8"))[0].pid,
+    envoyPid: () => envoyPids(path.join(dir, "run")).at(-1) ?? 0,
     metrics: async () => (await fetch(`${health}/metrics`)).text(),
     [Symbol.asyncDispose]: async () => {
       await part.kill("SIGTERM");

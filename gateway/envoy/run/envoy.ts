@@ -41,10 +41,10 @@ const DRAIN_CHECK_MS = 50;
 const DRAIN_MS = 30_000;
 const WRITE_RETRY_MS = 1_000;
 const WRITE_GAP_MS = 100;
-const UNRECORDED_ENDS_MS = 5_000;
 /** A replaced Envoy finishes its requests for this long. */
 const REPLACED_SECONDS = 900;
 const DRAIN_SECONDS = 10;
+const FINGERPRINT_LENGTH = 16;
 /** Files by which the container of Envoy asks for the end of its requests before it stops. */
 const DRAIN_WANTED = "drain";
 const DRAIN_DONE = "drained";
@@ -93,7 +93,7 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
   const write = createWriter(files, options);
   // The clusters of an Envoy that runs on stay active until the disk has room.
   if (isFound) void write(options.clusters);
-  else if (processes !== undefined) await freeAddress(options, admin);
+  else if (processes !== undefined) await requireFree(options);
   // The kubelet has a limit of its own.
   else await followDrain(dir, () => drain(options, admin, Number.POSITIVE_INFINITY), signal);
   await processes?.start();
@@ -154,7 +154,7 @@ async function putSecrets(
 }
 
 function processesOf(
-  { concurrency, identity, clock, log, signal, dir }: EnvoyOptions,
+  { concurrency, supervisor, clock, log, signal, dir }: EnvoyOptions,
   program: string,
   paths: EnvoyPaths,
   bootstrap: string,
@@ -184,30 +184,16 @@ function processesOf(
     ...(concurrency === undefined ? [] : ["--concurrency", String(concurrency)]),
   ];
   const { size, mtimeMs } = statSync(program);
-  const fingerprint = sha256Hex(JSON.stringify([bootstrap, common, realpathSync(program), size, mtimeMs]));
+  const settings = JSON.stringify([bootstrap, common, realpathSync(program), size, mtimeMs]);
+  const fingerprint = sha256Hex(settings).slice(0, FINGERPRINT_LENGTH);
   const args = (epoch: number) => [...common, "--restart-epoch", String(epoch)];
-  return createEnvoyProcesses({ program, args, fingerprint, paths, identity, clock, log, signal });
+  const folder = paths.processes;
+  return createEnvoyProcesses({ program, args, fingerprint, folder, supervisor, clock, log, signal });
 }
 
 /** Names shared memory, so that gateways with other folders do not meet. */
 function baseId(dir: string): number {
   return Number.parseInt(sha256Hex(dir).slice(0, 7), 16);
-}
-
-/** Ends an Envoy that an earlier gateway could not record, because its disk was full. */
-async function freeAddress(options: EnvoyOptions, admin: EnvoyAdmin): Promise<void> {
-  const { clock, log } = options;
-  const isEnding = await admin.post("/quitquitquit");
-  if (isEnding) log.warn({}, "ending an envoy of an earlier gateway, which could not record its process");
-  const deadline = clock.monotonicMs() + UNRECORDED_ENDS_MS;
-  for (;;) {
-    try {
-      return await requireFree(options);
-    } catch (error) {
-      if (!isEnding || clock.monotonicMs() > deadline) throw error;
-    }
-    await pause(clock, READY_CHECK_MS);
-  }
 }
 
 /** Envoy itself would share the port with another process of this user. */

@@ -18,9 +18,7 @@ export interface EnvoyPaths {
   /** Socket of the endpoint server. */
   readonly endpoints: string;
   readonly accessLog: string;
-  /** What Envoy prints. */
-  readonly output: string;
-  /** The running processes, for a gateway that starts later. */
+  /** A run directory for each process, with what it prints, and by which a later gateway finds it. */
   readonly processes: string;
 }
 
@@ -38,7 +36,6 @@ export function envoyPaths(dir: string): EnvoyPaths {
     admin: join(dir, "admin.sock"),
     endpoints: join(dir, "endpoints.sock"),
     accessLog: join(dir, "access.log"),
-    output: join(dir, "envoy.log"),
-    processes: join(dir, "processes.json"),
+    processes: join(dir, "processes"),
   };
 }

@@ -117,6 +117,19 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     expect(() => process.kill(second, 0)).toThrow();
   });
 
+  it("neither adopts nor ends a stranger that has the pid of an earlier Envoy", async () => {
+    await using folder = await temporaryFolder();
+    const stranger = spawn("sleep", ["1000"], { stdio: "ignore" });
+    const run = path.join(folder.path, "processes", "0-0123456789abcdef");
+    mkdirSync(run, { recursive: true });
+    for (const name of ["session", "pid"]) writeFileSync(path.join(run, name), `${stranger.pid} b:1\n`);
+    await using bed = await startEnvoyBed({ dir: folder.path });
+    expect(bed.logged.map(({ message }) => message)).toContain("envoy started");
+    await bed.envoy.stop({ drainMs: 0 });
+    expect(stranger.exitCode ?? stranger.signalCode).toBe(null);
+    stranger.kill("SIGKILL");
+  });
+
   it("lets requests in flight end before it stops, takes no new ones, and refuses a port that is taken", async () => {
     await using engine = await startEngine();
     await using bed = await startEnvoyBed();

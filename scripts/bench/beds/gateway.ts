@@ -1,11 +1,11 @@
 /** The gateway of the installation with a real Envoy, and daemons that a slice makes replicas of a service. */
-import { readFileSync } from "node:fs";
 import path from "node:path";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findEnvoy } from "../../../local/control-plane/engine-programs.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import { envoyPids } from "../../../test/bed/envoy.ts";
 import { must } from "../../../test/bed/must.ts";
 import { openNetwork } from "../../../test/bed/network.ts";
 import { type Part, startPart } from "../../../test/bed/part.ts";
@@ -89,10 +89,9 @@ export async function startBenchGateway(plane: Plane): Promise<BenchGateway> {
     envoy,
     part: () => part,
     envoyPid: () => {
-      const file = path.join(dir, "processes.json");
-      const newest = (JSON.parse(readFileSync(file, "utf8")) as { readonly pid: number }[]).at(-1);
+      const newest = envoyPids(dir).at(-1);
       if (newest === undefined) throw new Error("no Envoy is recorded");
-      return newest.pid;
+      return newest;
     },
     restart: async (...more) => {
       part = await start(more);

@@ -6,7 +6,7 @@ import { hashKey, KEY_BYTES, keySecret, keyText } from "../../../src/gateway/key
 import { readUsageRecord } from "../../../src/gateway/usage-csv.ts";
 import { CONFIG_MAPS, SECRETS } from "../../../src/kube/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
-import { envoyPath } from "../../bed/envoy.ts";
+import { envoyPath, envoyPids } from "../../bed/envoy.ts";
 import { must } from "../../bed/must.ts";
 import type { Station } from "../../bed/network.ts";
 import type { Release } from "../../bed/release.ts";
@@ -76,7 +76,7 @@ export async function prepareGateway({
     must(await client.create(SECRETS, keySecret(NAMESPACE, name, keyOf(name, text))));
     return text;
   };
-  const processes = (): readonly number[] => pidsIn(path.join(disk, "run", "processes.json"));
+  const processes = (): readonly number[] => envoyPids(path.join(disk, "run")).filter(isEnvoy);
   const get = (at: string) => fetch(at, { signal: AbortSignal.timeout(ANSWERS_WITHIN_MS) });
   return {
     part,
@@ -118,15 +118,6 @@ function keyOf(owner: string, text: string) {
 }
 
 /** Those that were recorded and still run. */
-function pidsIn(file: string): readonly number[] {
-  try {
-    const recorded = JSON.parse(readFileSync(file, "utf8")) as readonly { readonly pid: number }[];
-    return recorded.map(({ pid }) => pid).filter((pid) => isEnvoy(pid));
-  } catch {
-    return [];
-  }
-}
-
 function isEnvoy(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("envoy");

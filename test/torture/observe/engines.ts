@@ -204,6 +204,8 @@ function inspect(pid: string, before: Known | undefined): Known | undefined {
   const mark = environment.find((entry) => entry.startsWith(`${MARK_VARIABLE}=`));
   if (mark === undefined) return { unmarkedLooks: (before?.unmarkedLooks ?? 0) + 1 };
   const dir = decodeURI(mark.slice(MARK_VARIABLE.length + 1));
+  // A gateway's Envoy is no engine.
+  if (path.basename(path.dirname(dir)) === "processes") return undefined;
   const argv = text(`/proc/${pid}/cmdline`).split("\0");
   const isShell = /\/(ba|da|z)?sh$/.test(program(pid));
   // The shim leads its session; a copy of it that does not is the engine before its exec.
