@@ -1,7 +1,8 @@
 /** `metalbridge key` and `metalbridge usage` against the real API server, with a gateway that watches the keys. */
 import { expect, test, vi } from "vitest";
+import { watchKeys } from "../gateway/cluster.ts";
 import { createAuthenticator } from "../gateway/keys/authenticator.ts";
-import { watchKeys } from "../gateway/keys/watch-keys.ts";
+import { createKeyIndex } from "../gateway/keys/key-index.ts";
 import { renderUsageRecord } from "../src/gateway/usage-record.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { CONFIG_MAPS, SECRETS } from "../src/kube/kinds.ts";
@@ -27,9 +28,11 @@ async function openGateway() {
     log: quietLog,
     signal: ending.signal,
     namespace,
+    keys: createKeyIndex(),
     onChange: () => {},
   };
-  const { keys, reflector } = watchKeys(ports);
+  const { keys } = ports;
+  const reflector = watchKeys(ports);
   await reflector.whenSynced();
   const isSynced = () => reflector.isSynced();
   const { authenticate } = createAuthenticator({

@@ -1,30 +1,30 @@
-/** What keys may spend and have spent: limits, counters that gateways share, and the records of usage. */
+/** Limits of keys, counters that gateways share, and the records of usage. */
 import { randomUUID } from "node:crypto";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import type { LogPosition } from "./access-log/follow.ts";
 import { type GatewayConfig, readCountersUrl } from "./config.ts";
+import type { LogPosition } from "./envoy/follow-log.ts";
 import { createHeldBodies, type HeldBodies } from "./limits/bodies.ts";
 import { createLimits } from "./limits/create-limits.ts";
 import type { Limits } from "./limits/limits.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
+import type { UsageFacts } from "./metrics.ts";
 import { createTelemetryExporter } from "./telemetry/exporter.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
 import type { CheckpointFile } from "./usage/checkpoint.ts";
-import type { UsageFacts } from "./usage/metrics.ts";
 import { createUsageRecorder } from "./usage/recorder.ts";
 import { watchRecords } from "./usage/watch-records.ts";
 
 export interface Accounting {
   readonly limits: Limits;
   readonly bodies: HeldBodies;
-  readonly onUsage: (ended: TracedRequest) => void;
-  /** Where the process before has stopped to read the access log. */
+  readonly onUsage: (request: TracedRequest) => void;
+  /** Position up to which the previous process read the access log. */
   readonly readFrom: LogPosition | undefined;
   readonly readUpTo: (position: LogPosition) => void;
   readonly facts: () => UsageFacts;
-  /** Writes the usage that is not recorded yet, and sends the last spans and metrics. */
+  /** Writes the remaining usage, and sends the last spans and metrics. */
   readonly close: () => Promise<void>;
 }
 
@@ -32,7 +32,7 @@ export function openAccounting(ports: {
   readonly config: GatewayConfig;
   readonly connection: KubeConnection;
   readonly client: KubeClient;
-  /** Name of this gateway, which its records carry. */
+  /** Name of this gateway in its records. */
   readonly gateway: string;
   readonly gateways: () => number;
   readonly shared: SharedCounters | undefined;
@@ -50,11 +50,11 @@ export function openAccounting(ports: {
   return {
     limits: createLimits({ ...ports, gateways, spent, shared }),
     bodies: createHeldBodies(maxBodyBytes),
-    onUsage: (ended) => {
-      const { caller, model, place, tokens } = ended;
-      telemetry?.add(ended);
+    onUsage: (request) => {
+      const { caller, model, host, tokens } = request;
+      telemetry?.add(request);
       const [of = "", name = ""] = model.split("/");
-      recorder.add({ key: caller, namespace: of, model: name, host: place }, tokens);
+      recorder.add({ key: caller, namespace: of, model: name, host }, tokens);
     },
     readFrom: ports.checkpoint.found.position,
     readUpTo: recorder.readUpTo,
@@ -69,7 +69,7 @@ export function openAccounting(ports: {
   };
 }
 
-/** The client is loaded only where it is used: it takes 17 MB of memory. */
+/** The client takes 17 MB of memory, so it is loaded only if it is used. */
 export async function openSharedCounters({
   config,
   clock,

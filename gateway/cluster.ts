@@ -1,12 +1,13 @@
-/** The watches of the gateway: services, the slices of their replicas, and the other gateways. */
-import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../src/api/group.ts";
+/** The gateway's watches: services, the slices of their replicas, Secrets with keys, and the other gateways. */
+import { LABEL_GATEWAY_KEY, LABEL_SERVICE, LABEL_SERVICE_NAME } from "../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
-import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
-import type { EndpointSlice } from "../src/kube/objects.ts";
+import { ENDPOINT_SLICES, SECRETS } from "../src/kube/kinds.ts";
+import type { EndpointSlice, Secret } from "../src/kube/objects.ts";
 import type { Reflector } from "../src/kube/types.ts";
 import { startReflector } from "../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import type { KeyIndex } from "./keys/key-index.ts";
 import type { Models } from "./models/models.ts";
 
 export interface WatchPorts {
@@ -16,34 +17,69 @@ export interface WatchPorts {
   readonly signal: AbortSignal;
 }
 
-export type Watches = Readonly<Record<string, Pick<Reflector<never>, "isSynced" | "whenSynced">>>;
-
-export function watchModels(ports: WatchPorts, models: Models) {
-  return {
-    services: startReflector({
+/** `onChange` is called with the `namespace/name` of each changed or removed model. */
+export function watchModels(
+  ports: WatchPorts & { readonly models: Models; readonly onChange: (key: string) => void },
+) {
+  const { models, onChange } = ports;
+  return [
+    startReflector({
       ...ports,
       kind: INFERENCE_SERVICES,
-      onChange: (key, service) => models.setService(key, service),
+      onChange: (key, service) => {
+        if (models.setService(key, service)) onChange(key);
+      },
     }),
-    slices: startReflector<EndpointSlice>({
+    startReflector<EndpointSlice>({
       ...ports,
       kind: ENDPOINT_SLICES,
       labelSelector: LABEL_SERVICE,
-      onChange: (key, slice, before) => models.setSlice(key, slice, before),
+      onChange: (key, slice, before) => {
+        const changed = models.setSlice(key, slice, before);
+        if (changed !== undefined) onChange(changed);
+      },
     }),
-  };
+  ] as const;
 }
 
-/** Watches the Service of the gateways. `count` is at least 1. */
+/** Keys stay valid while the API server is unreachable. */
+export function watchKeys(
+  ports: WatchPorts & {
+    readonly namespace: string;
+    readonly keys: KeyIndex;
+    readonly onChange: () => void;
+  },
+): Reflector<Secret> {
+  const { keys, log, namespace, onChange } = ports;
+  return startReflector<Secret>({
+    ...ports,
+    kind: SECRETS,
+    labelSelector: `${LABEL_GATEWAY_KEY}=true`,
+    onChange: (_key, secret, before) => {
+      if (secret !== undefined) {
+        const read = keys.put(secret);
+        if (read.at === "invalid")
+          log.warn({ namespace, secret: read.id, problem: read.problem }, "the Secret is not a valid key");
+      } else if (before !== undefined) keys.drop(before.metadata.name);
+      onChange();
+    },
+  });
+}
+
+/** Counts the ready endpoints of the gateways' Service; at least 1. */
 export function watchGateways(
-  ports: WatchPorts & { readonly namespace: string; readonly service: string; readonly onChange: () => void },
+  ports: WatchPorts & {
+    readonly namespace: string;
+    readonly service: string;
+    readonly onChange: (count: number) => void;
+  },
 ) {
   const { service, onChange } = ports;
   const slices = startReflector<EndpointSlice>({
     ...ports,
     kind: ENDPOINT_SLICES,
     labelSelector: `${LABEL_SERVICE_NAME}=${service}`,
-    onChange,
+    onChange: () => onChange(count()),
   });
   const count = (): number => {
     const ready = slices

@@ -1,4 +1,4 @@
-/** The gateway: wires watches, keys, limits, queues, the decision service and Envoy. */
+/** The gateway: constructs the watches, keys, limits, queues, the decision service and Envoy, in this order. */
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -11,31 +11,33 @@ import { costlyRoute, metricsRoute } from "../src/http/metrics/route.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
+import type { EndpointSlice } from "../src/kube/objects.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
+import type { Reflector } from "../src/kube/types.ts";
 import { createIdentityReader } from "../src/supervise/identity/identity.ts";
 import { createSupervisor } from "../src/supervise/supervisor.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { repeat } from "../src/util/repeat.ts";
 import { openAccounting, openSharedCounters } from "./accounting.ts";
-import { watchGateways, watchModels } from "./cluster.ts";
+import { watchGateways, watchKeys, watchModels } from "./cluster.ts";
 import { type GatewayConfig, readUserJwtSecret } from "./config.ts";
 import { Decider } from "./decide/decide.ts";
 import { createEngineKeys } from "./decide/engine-keys.ts";
-import { personOf } from "./decide/people.ts";
 import { serveDecisions } from "./decide/server.ts";
-import { createDemand } from "./demand/demand.ts";
-import { type Edge, type EdgePorts, openEdge } from "./edge.ts";
-import { createEnds } from "./ended.ts";
+import { createDemand } from "./demand.ts";
 import type { EnvoyOptions } from "./envoy/types.ts";
+import { createEnvoyProxy } from "./envoy-proxy.ts";
+import { createFinishedRequests } from "./finished-requests.ts";
 import { createFolderWait, type FolderWait } from "./folder-wait.ts";
+import { userOf } from "./keys/authentication.ts";
 import { createAuthenticator } from "./keys/authenticator.ts";
+import { createKeyIndex } from "./keys/key-index.ts";
 import { createUsers } from "./keys/users.ts";
-import { watchKeys } from "./keys/watch-keys.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
-import { createFigures, gatewayFamilies } from "./metrics.ts";
+import { createRequestMetrics, gatewayFamilies } from "./metrics.ts";
 import { Models } from "./models/models.ts";
-import { Queues } from "./queue/queues.ts";
-import { reportQueues } from "./queue/report.ts";
+import { Queues, reportQueues } from "./queue/queues.ts";
+import { Requests } from "./requests.ts";
 import { type CheckpointFile, openCheckpoint } from "./usage/checkpoint.ts";
 
 export interface GatewayOptions {
@@ -82,18 +84,17 @@ export async function runGateway({
     const common = { config, connection, supervisor, folder, ...lifetime };
     const ports = { ...common, jwtSecret, shared, checkpoint };
     const gateway = createGateway(ports);
+    const { envoy } = gateway;
     // It rejects at the end, and is not awaited if a port is taken.
     gateway.synced.catch(() => {});
     const health = await listenForHealth(gateway, ports, apiRequests);
     await Promise.race([gateway.synced, aborted(signal)]);
-    if (signal.aborted) return;
-    const edge = await startEdge(gateway, ports);
-    if (edge === undefined) return;
-    onListening?.({ url: edge.url(), health });
-    log.info({ server: connection.server, url: edge.url(), health }, "gateway started");
-    tick(gateway, ports);
+    if (signal.aborted || !(await startServing(gateway, ports))) return;
+    onListening?.({ url: envoy.url(), health });
+    log.info({ server: connection.server, url: envoy.url(), health }, "gateway started");
+    doPeriodicWork(gateway, ports);
     await aborted(signal);
-    await Promise.race([edge.stop(), aborted(hurry).then(() => edge.stop({ drainMs: 0 }))]);
+    await Promise.race([envoy.stop(), aborted(hurry).then(() => envoy.stop({ drainMs: 0 }))]);
     await gateway.accounting.close();
   } finally {
     ending.abort();
@@ -117,147 +118,123 @@ interface Ports {
 
 type Gateway = ReturnType<typeof createGateway>;
 
-/** The parts without Envoy. Watches start at once. */
+/** All parts, each after those that it uses. The watches start at once, the decision service and Envoy with `startServing`. */
 function createGateway(ports: Ports) {
-  const { config, connection, clock, folder } = ports;
+  const { config, connection, clock, folder, log } = ports;
   const client = createClient(connection, { userAgent: USER_AGENT });
-  const queues = new Queues(clock);
-  let edge: Edge | undefined;
-  /** A replica gets requests once Envoy knows it, and none as soon as its slice is withdrawn. */
-  const updateQueue = (key: string): void => {
-    const model = models.get(key);
-    const endpoints = model?.endpoints.filter(({ address }) => edge?.isServed(key, address));
-    queues.update(key, model && { ...model, endpoints: endpoints ?? [] }, gateways());
-  };
-  const models = new Models((key) => {
-    updateQueue(key);
-    edge?.update();
-  });
-  const others =
-    config.service === undefined
-      ? undefined
-      : watchGateways({
-          ...ports,
-          namespace: config.namespace,
-          service: config.service,
-          onChange: () => {
-            for (const { key } of models.list()) updateQueue(key);
-          },
-        });
-  const gateways = (): number => others?.count() ?? 1;
-  const { services, slices } = watchModels(ports, models);
-  const { keys, reflector: secrets } = watchKeys({
+  const names = { client, gateway: hostname() };
+  const models = new Models();
+  const keys = createKeyIndex();
+  const queues = new Queues(models, clock);
+  const metrics = createRequestMetrics();
+  const { count: gateways, slices: otherGateways } = watchOthers(ports, queues);
+  const accounting = openAccounting({ ...ports, ...names, gateways });
+  const { limits, bodies, onUsage, readFrom, readUpTo } = accounting;
+  const demand = createDemand({ ...ports, ...names });
+  const requests = new Requests({ queues, limits, bodies, onAdmitted: demand.note, clock });
+  const finish = createFinishedRequests({ requests, metrics, onUsage, log });
+  const envoy = createEnvoyProxy({
     ...ports,
-    namespace: config.keysNamespace ?? config.namespace,
-    onChange: () => void edge?.relisten(),
+    decideSocket: decideSocket(config),
+    models: () => models.list(),
+    mayListenPublicly: () => config.kubernetesTokens || keys.size() > 0,
+    onAccepted: (key, addresses) => queues.setAccepted(key, addresses),
+    onExited: () => requests.endAll(),
+    readFrom,
+    onLines: (lines, position) => {
+      finish(lines);
+      readUpTo(position);
+    },
   });
-  const reflectors = [services, slices, secrets, ...(others === undefined ? [] : [others.slices])];
-  const accounting = openAccounting({ ...ports, client, gateway: hostname(), gateways });
-  const isKeyRequired = (): boolean => config.kubernetesTokens || keys.size() > 0;
-  const authenticator = createAuthenticator({
+  const onChange = (key: string): void => {
+    queues.refresh(key);
+    envoy.update();
+  };
+  const namespace = config.keysNamespace ?? config.namespace;
+  const secrets = watchKeys({ ...ports, namespace, keys, onChange: () => void envoy.relisten() });
+  const reflectors = [secrets, ...watchModels({ ...ports, models, onChange }), ...otherGateways];
+  const { authenticate } = createAuthenticator({
     keys,
     isSynced: secrets.isSynced,
     nowMs: clock.nowMs,
     identifyUser: config.kubernetesTokens
       ? createUsers({ client, clock, limits: config.userLimits ?? {} })
       : undefined,
-    isOpenWithoutKeys: () => !config.kubernetesTokens && edge?.isLocal() === true,
+    isOpenWithoutKeys: () => !config.kubernetesTokens && envoy.isLocal(),
     corsOrigins: config.corsOrigins,
   });
   return {
-    client,
-    models,
-    queues,
-    keys,
-    accounting,
-    authenticator,
-    isKeyRequired,
-    demand: createDemand({ ...ports, client, gateway: hostname() }),
-    figures: createFigures(),
+    ...{ client, models, keys, queues, metrics, accounting, demand, requests, envoy, authenticate },
     synced: Promise.all(reflectors.map((one) => one.whenSynced())),
     notReady: () =>
       reflectors.every((one) => one.isSynced()) ? folder.waitsFor() : "the first list of the cluster",
-    updateQueue,
-    get edge() {
-      return edge;
-    },
-    set edge(opened: Edge | undefined) {
-      edge = opened;
-      // The cluster may have changed since Envoy got its first configuration.
-      edge?.update();
-      for (const { key } of models.list()) updateQueue(key);
-    },
   };
+}
+
+/** Gateways of the same Service share slots and limits. */
+function watchOthers(
+  ports: Ports,
+  queues: Queues,
+): { readonly count: () => number; readonly slices: readonly Reflector<EndpointSlice>[] } {
+  const { service, namespace } = ports.config;
+  if (service === undefined) return { count: () => 1, slices: [] };
+  const onChange = (count: number): void => queues.setGateways(count);
+  const { count, slices } = watchGateways({ ...ports, namespace, service, onChange });
+  return { count, slices: [slices] };
+}
+
+function decideSocket({ dir }: GatewayConfig): string {
+  return path.join(dir, "decide.sock");
 }
 
 /**
- * The decision service, then Envoy: it must not accept requests before they can be decided. Waits while the disk is full.
- * Resolves to undefined if the gateway stops meanwhile.
+ * Starts the decision service, then Envoy, which must not accept requests before they can be decided. Waits while the disk is
+ * full. False if the gateway stops meanwhile.
  */
-async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge | undefined> {
-  const { models, queues, accounting, figures, isKeyRequired } = gateway;
-  const { limits, bodies, onUsage, readFrom, readUpTo } = accounting;
-  const { config, supervisor, folder, clock, log } = ports;
-  const decideSocket = path.join(config.dir, "decide.sock");
-  const opening = Promise.withResolvers<void>();
-  const count = createEnds({ queues, limits, bodies, figures, onUsage, clock, log });
-  const onLines: EdgePorts["onLines"] = (lines, position) => {
-    count(lines);
-    readUpTo(position);
-  };
-  let isServing = false;
-  const edge = await folder.until(async (signal) => {
+async function startServing(gateway: Gateway, ports: Ports): Promise<boolean> {
+  const { config, folder } = ports;
+  const isServing = await folder.until(async () => {
     await mkdir(config.dir, { recursive: true, mode: 0o700 });
-    // It runs on while Envoy cannot be started, and says why to clients of an earlier Envoy.
-    if (!isServing) await openDecisions(gateway, ports, decideSocket, opening.promise);
-    isServing = true;
-    return openEdge({
-      ...{ config, decideSocket, supervisor, readFrom, onLines, clock, log, signal },
-      models: () => models.list(),
-      mayListenPublicly: isKeyRequired,
-      onAccepted: gateway.updateQueue,
-      onExited: () => endAll(gateway, clock),
-    });
+    await startDecisions(gateway, ports);
+    return true;
   });
-  if (edge === undefined) return undefined;
-  gateway.edge = edge;
-  opening.resolve();
-  return edge;
+  if (isServing !== true) return false;
+  // While Envoy cannot start, the decision service tells clients of an adopted Envoy why.
+  const isOpen = await folder.until(async (signal) => {
+    await gateway.envoy.open(signal);
+    return true;
+  });
+  return isOpen === true;
 }
 
-function openDecisions(
-  gateway: Gateway,
+function startDecisions(
+  { models, queues, requests, accounting, authenticate, metrics, client, envoy, notReady }: Gateway,
   { config, folder, clock, log, signal, jwtSecret }: Ports,
-  socket: string,
-  opened: Promise<void>,
 ): Promise<void> {
-  const { models, queues, accounting, authenticator, figures } = gateway;
   const decider = new Decider({
     models,
     queues,
-    authenticator: () => authenticator,
-    limits: accounting.limits,
+    requests,
+    authenticate,
     bodies: accounting.bodies,
-    engineKey: createEngineKeys(gateway.client, clock),
-    personOf: (headers) =>
-      jwtSecret === undefined ? undefined : personOf(headers, jwtSecret, clock.nowMs()),
+    engineKey: createEngineKeys(client, clock),
+    userOf: (headers) => (jwtSecret === undefined ? undefined : userOf(headers, jwtSecret, clock.nowMs())),
     upstreamTls: {
       hasTrust: config.upstreamCa !== undefined,
       hasCertificate: config.upstreamCert !== undefined,
     },
-    onDemand: gateway.demand.note,
     clock,
     random: Math.random,
   });
   return serveDecisions({
-    socket,
+    socket: decideSocket(config),
     decider,
-    listing: { models, authenticate: authenticator.authenticate },
+    listing: { models, authenticate },
     // Clients do not learn the path of the folder.
-    notReady: () => (folder.waitsFor() === undefined ? gateway.notReady() : "its disk"),
-    opened,
+    notReady: () => (folder.waitsFor() === undefined ? notReady() : "its disk"),
+    whenOpen: envoy.whenOpen,
     onDecision: (decision) => {
-      if (decision.at === "refused") figures.refusals.add({ code: decision.refusal.code });
+      if (decision.at === "refused") metrics.refusals.add({ code: decision.refusal.code });
     },
     log,
     signal,
@@ -265,72 +242,44 @@ function openDecisions(
 }
 
 async function listenForHealth(
-  gateway: Gateway,
+  { metrics, queues, models, keys, accounting, envoy, ...gateway }: Gateway,
   { config, clock, signal }: Ports,
   apiRequests: Tally,
 ): Promise<number> {
-  const { figures, queues, models, keys, accounting } = gateway;
   const facts = () => ({
-    ...{ figures, queues, models, apiRequests },
+    ...{ metrics, queues, models, apiRequests },
     ...accounting.facts(),
     keys: { valid: keys.size() - keys.problems().size, invalid: keys.problems().size },
-    isEnvoyRunning: gateway.edge?.isRunning() ?? false,
+    isEnvoyRunning: envoy.isRunning(),
     process: processFacts(clock),
   });
   const notReady = (): string[] => {
-    const missing = gateway.notReady() ?? (gateway.edge?.isRunning() === true ? undefined : "Envoy");
+    const missing = gateway.notReady() ?? (envoy.isRunning() ? undefined : "Envoy");
     return missing === undefined ? [] : [`waiting for ${missing}`];
   };
-  const metrics = metricsRoute(() => renderFamilies(gatewayFamilies, facts()), clock);
-  const waiting = costlyRoute(() => JSON.stringify(reportQueues(queues)), clock, "application/json");
-  const routes = { ...healthRoutes({ notReady, metrics }), [REQUEST_QUEUES_PATH]: waiting };
+  const metricsText = metricsRoute(() => renderFamilies(gatewayFamilies, facts()), clock);
+  const report = costlyRoute(() => JSON.stringify(reportQueues(queues)), clock, "application/json");
+  const routes = { ...healthRoutes({ notReady, metrics: metricsText }), [REQUEST_QUEUES_PATH]: report };
   return listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
 }
 
-/** Work from time to time: demand of long requests, lost requests, a large access log. */
-function tick(gateway: Gateway, ports: Ports): void {
-  const { queues, models, demand, edge } = gateway;
+/** Ends requests whose end was lost, renews the demand of long requests, and rotates the access log. */
+function doPeriodicWork({ requests, queues, models, demand, envoy }: Gateway, ports: Ports): void {
   const { log } = ports;
   repeat(ports, TICK_MS, async () => {
-    endLost(gateway, queues.releaseLost(), ports.clock);
-    await releaseEnded(gateway, ports);
+    const lost = requests.findLost(requests.hasOld() ? await envoy.activeRequests() : undefined);
+    for (const [id, why] of lost) requests.end(id, why);
+    if (lost.size > 0)
+      log.warn(
+        { requests: lost.size },
+        "requests ended without a line in the access log; their slots are free",
+      );
     for (const [key, { inFlight, waiting }] of queues.list()) {
       const model = models.get(key);
       if (model !== undefined && inFlight + waiting > 0) demand.note(model);
     }
-    await edge?.rotate().catch((err: unknown) => log.warn({ err }, "cannot rotate the access log of Envoy"));
+    await envoy.rotate().catch((err: unknown) => log.warn({ err }, "cannot rotate the access log of Envoy"));
   });
-}
-
-const NO_TOKENS = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
-
-/** Requests whose slots are free, and which no line of the access log ends. */
-function endLost({ accounting }: Gateway, ids: readonly string[], clock: Clock): void {
-  for (const id of ids) {
-    accounting.limits.ended(id, NO_TOKENS, clock.nowMs());
-    accounting.bodies.release(id);
-  }
-}
-
-/** Their Envoy has exited. */
-function endAll(gateway: Gateway, clock: Clock): void {
-  endLost(gateway, gateway.queues.releaseAll(), clock);
-  gateway.accounting.bodies.releaseAll();
-}
-
-/** Envoy drops lines of the access log while the disk is full. */
-async function releaseEnded(gateway: Gateway, { clock, log }: Ports): Promise<void> {
-  const { queues, edge } = gateway;
-  if (!queues.hasOld()) return;
-  const active = await edge?.activeRequests();
-  if (active === undefined) return;
-  const released = queues.releaseBeyond(active);
-  endLost(gateway, released, clock);
-  if (released.length > 0)
-    log.warn(
-      { requests: released.length },
-      "requests ended without a line in the access log; their slots are free",
-    );
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

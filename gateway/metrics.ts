@@ -1,19 +1,26 @@
-/** The gateway's metrics: requests, queues, and those of the process. */
-import type { Histogram, Labels, MetricFamily } from "../src/http/metrics/family.ts";
+/** The gateway's metrics: requests, queues, keys, usage, and those of the process. */
+import type { UsageRow } from "../src/gateway/usage.ts";
+import {
+  flag,
+  type Histogram,
+  type Labels,
+  type MetricFamily,
+  sampleIfKnown,
+} from "../src/http/metrics/family.ts";
 import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import type { Models } from "./models/models.ts";
 import type { Queues } from "./queue/queues.ts";
-import { type KeyFacts, usageFamilies } from "./usage/metrics.ts";
 
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const MODEL = ["namespace", "service"];
+const USAGE = ["key", "namespace", "service", "host"];
 
 /** Histograms by model. */
 type ByModel = Map<string, { readonly labels: Labels; readonly histogram: Histogram }>;
 
-export interface RequestFigures {
+export interface RequestMetrics {
   /** Requests by namespace, service and status code. */
   readonly requests: Tally;
   /** Requests that the gateway refused, by code. */
@@ -23,7 +30,7 @@ export interface RequestFigures {
   readonly wait: ByModel;
 }
 
-export function createFigures(): RequestFigures {
+export function createRequestMetrics(): RequestMetrics {
   return {
     requests: createTally(),
     refusals: createTally(),
@@ -33,11 +40,11 @@ export function createFigures(): RequestFigures {
   };
 }
 
-export function observeOf(figures: ByModel, model: string, seconds: number): void {
-  let entry = figures.get(model);
+export function observeByModel(histograms: ByModel, model: string, seconds: number): void {
+  let entry = histograms.get(model);
   if (entry === undefined) {
     entry = { labels: labelsOf(model), histogram: createHistogram(SECONDS) };
-    figures.set(model, entry);
+    histograms.set(model, entry);
   }
   observeValue(entry.histogram, seconds);
 }
@@ -48,8 +55,17 @@ export function labelsOf(model: string): Labels {
   return { namespace, service };
 }
 
-export interface GatewayFacts extends KeyFacts {
-  readonly figures: RequestFigures;
+export interface UsageFacts {
+  /** Rows since the start; their number is bounded. */
+  readonly usage: readonly UsageRow[];
+  readonly usageWriteFailures: number;
+  /** Undefined if no shared counters are configured. */
+  readonly areCountersShared: boolean | undefined;
+}
+
+export interface GatewayFacts extends UsageFacts {
+  readonly keys: { readonly valid: number; readonly invalid: number };
+  readonly metrics: RequestMetrics;
   readonly queues: Queues;
   readonly models: Models;
   readonly isEnvoyRunning: boolean;
@@ -63,14 +79,14 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
     type: "counter",
     help: "Finished requests by service and status code; code 0 is a client that left before the response.",
     labels: [...MODEL, "code"],
-    read: ({ figures }) => figures.requests.samples(),
+    read: ({ metrics }) => metrics.requests.samples(),
   },
   {
     name: "metalbridge_gateway_refused_requests_total",
     type: "counter",
     help: "Requests that the gateway refused, by error code.",
     labels: ["code"],
-    read: ({ figures }) => figures.refusals.samples(),
+    read: ({ metrics }) => metrics.refusals.samples(),
   },
   histogram("request_duration_seconds", "Time from the arrival of a request to its end.", "duration"),
   histogram(
@@ -79,13 +95,13 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
     "firstByte",
   ),
   histogram("queue_wait_seconds", "Time that requests waited for a replica.", "wait"),
-  ofQueues("queued_requests", "Requests that wait for a replica.", (queue) => queue.waiting),
-  ofQueues(
+  queueGauge("queued_requests", "Requests that wait for a replica.", (queue) => queue.waiting),
+  queueGauge(
     "requests_in_flight",
     "Requests that a replica processes for this gateway.",
     (queue) => queue.inFlight,
   ),
-  ofQueues(
+  queueGauge(
     "slots",
     "Requests that the ready replicas process at a time for this gateway.",
     (queue) => queue.capacity,
@@ -113,25 +129,77 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
     labels: ["verb", "code"],
     read: ({ apiRequests }) => apiRequests.samples(),
   },
-  ...usageFamilies,
+  {
+    name: "metalbridge_gateway_tokens_total",
+    type: "counter",
+    help: "Tokens by key, service, and host or node; type input includes cached, which are the tokens of prompts that were not computed again.",
+    labels: [...USAGE, "type"],
+    *read({ usage }) {
+      for (const row of usage) {
+        yield { labels: { ...usageLabels(row), type: "input" }, value: row.tokensIn };
+        yield { labels: { ...usageLabels(row), type: "cached" }, value: row.tokensCached };
+        yield { labels: { ...usageLabels(row), type: "output" }, value: row.tokensOut };
+      }
+    },
+  },
+  {
+    name: "metalbridge_gateway_key_requests_total",
+    type: "counter",
+    help: "Requests that a replica processed, by key, service, and host or node.",
+    labels: USAGE,
+    *read({ usage }) {
+      for (const row of usage) yield { labels: usageLabels(row), value: row.requests };
+    },
+  },
+  {
+    name: "metalbridge_gateway_estimated_requests_total",
+    type: "counter",
+    help: "Requests whose tokens were estimated, because the client left before the engine reported them.",
+    labels: USAGE,
+    *read({ usage }) {
+      for (const row of usage) yield { labels: usageLabels(row), value: row.estimatedRequests };
+    },
+  },
+  {
+    name: "metalbridge_gateway_usage_write_failures_total",
+    type: "counter",
+    help: "Failed writes of the usage record, which are retried automatically.",
+    read: ({ usageWriteFailures }) => sampleIfKnown(usageWriteFailures),
+  },
+  {
+    name: "metalbridge_gateway_keys",
+    type: "gauge",
+    help: "Secrets that are labeled as keys, by state; invalid ones give no access.",
+    labels: ["state"],
+    *read({ keys }) {
+      yield { labels: { state: "valid" }, value: keys.valid };
+      yield { labels: { state: "invalid" }, value: keys.invalid };
+    },
+  },
+  {
+    name: "metalbridge_gateway_shared_counters_up",
+    type: "gauge",
+    help: "1 while limits are counted together with other gateways, 0 while the server of the counters is unavailable.",
+    read: ({ areCountersShared }) => (areCountersShared === undefined ? [] : flag(areCountersShared)),
+  },
   ...processFamilies,
 ];
 
 function histogram(
   name: string,
   help: string,
-  figure: "duration" | "firstByte" | "wait",
+  key: "duration" | "firstByte" | "wait",
 ): MetricFamily<GatewayFacts> {
   return {
     name: `metalbridge_gateway_${name}`,
     type: "histogram",
     help,
     labels: MODEL,
-    read: ({ figures }) => figures[figure].values(),
+    read: ({ metrics }) => metrics[key].values(),
   };
 }
 
-function ofQueues(
+function queueGauge(
   name: string,
   help: string,
   value: (queue: { waiting: number; inFlight: number; capacity: number }) => number,
@@ -145,4 +213,8 @@ function ofQueues(
       for (const [key, queue] of queues.list()) yield { labels: labelsOf(key), value: value(queue) };
     },
   };
+}
+
+function usageLabels({ key, namespace, model, host }: UsageRow): Labels {
+  return { key, namespace, service: model, host };
 }

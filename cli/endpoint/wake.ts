@@ -1,5 +1,5 @@
 /** Loads the replicas of an idle service, as a request through the gateway does, and waits for one. */
-import { renewDemand } from "../../gateway/demand/demand.ts";
+import { renewDemand } from "../../gateway/demand.ts";
 import { servedModel } from "../../gateway/models/served-model.ts";
 import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { promptPrefix } from "./affinity.ts";
+import { promptPrefix } from "./call.ts";
 
 const conversation = (...messages: readonly object[]) =>
   JSON.stringify({ model: "chat", messages, stream: true });

@@ -1,4 +1,4 @@
-/** What a request asks for: an inference path, and the model by the body or by the path. Pure. */
+/** What a request asks for: an inference path, the model by its body or path, how long it may wait, and the prompt prefix that selects its replica. Pure. */
 import { LIST_PATHS } from "../../src/engines/contract/inference-routes.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
 import { type Dialect, dialectOf, type Refusal } from "./dialect.ts";
@@ -104,4 +104,53 @@ function modelOf({ model, isBodyInvalid }: CheckedRequest): string | Refusal {
 export function shown(text: string): string {
   const plain = JSON.stringify(text.slice(0, SHOWN_CHARACTERS));
   return text.length > SHOWN_CHARACTERS ? `${plain}…` : plain;
+}
+
+/** Official clients give up after 10 minutes; a hold beyond that would be lost. */
+export const MAX_WAIT_SECONDS = 590;
+export const DEFAULT_WAIT_SECONDS = 300;
+const SECONDS = /^\d{1,6}(\.\d{1,3})?$/;
+
+/** Reads `x-request-deadline`: seconds from now, or an RFC 3339 time. */
+export function readWaitSeconds(header: string | undefined, nowMs: number): number | Refusal {
+  if (header === undefined) return DEFAULT_WAIT_SECONDS;
+  const at = Date.parse(header);
+  const seconds = SECONDS.test(header) ? Number(header) : (at - nowMs) / 1_000;
+  if (Number.isNaN(seconds)) {
+    const message =
+      "x-request-deadline is invalid. Set it to seconds, for example 30, or to a time like 2027-01-31T12:00:00Z.";
+    return { code: "invalid_deadline", message };
+  }
+  return Math.min(MAX_WAIT_SECONDS, Math.max(0, seconds));
+}
+
+/** Beginning of the conversation that counts, in characters. */
+const PREFIX_CHARACTERS = 1_024;
+const START = /"(?:messages|input|prompt|system)"\s*:\s*/;
+
+/**
+ * The beginning of the prompt in the first bytes of a JSON body, up to the end of the first message of a user: it stays the same
+ * while a conversation grows. Undefined if the body does not begin with one.
+ */
+export function promptPrefix(bodyStart: string): string | undefined {
+  const start = START.exec(bodyStart);
+  if (start === null) return undefined;
+  const text = bodyStart.slice(start.index + start[0].length);
+  const user = text.indexOf('"user"');
+  const end = user < 0 ? text.length : endOfObject(text, text.lastIndexOf("{", user));
+  return text.slice(0, Math.min(end, PREFIX_CHARACTERS));
+}
+
+/** A string, or a bracket outside of strings. */
+const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{}]/g;
+
+/** Index after the object that begins at `from`, or the length of the text if it ends before. */
+function endOfObject(text: string, from: number): number {
+  let depth = 0;
+  for (const { 0: token, index } of text.slice(Math.max(0, from)).matchAll(TOKEN)) {
+    if (token === "{" || token === "[") depth += 1;
+    if (token === "}" || token === "]") depth -= 1;
+    if (depth === 0) return Math.max(0, from) + index + 1;
+  }
+  return text.length;
 }

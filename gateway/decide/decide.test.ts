@@ -4,12 +4,13 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Authentication } from "../keys/authentication.ts";
 import { anonymous } from "../keys/authenticator.ts";
 import { createHeldBodies } from "../limits/bodies.ts";
-import type { Admission } from "../limits/limits.ts";
+import type { Admission, Limits } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
 import { Queues } from "../queue/queues.ts";
+import { Requests } from "../requests.ts";
 import { manualClock } from "../testing/manual-clock.ts";
+import { decodeAssignment } from "./assignment.ts";
 import { Decider, type DecisionPorts, type Question } from "./decide.ts";
-import { parseTicket } from "./ticket.ts";
 
 interface Given {
   readonly spec?: object;
@@ -30,8 +31,8 @@ function rig({
   upstreamTls = { hasTrust: false, hasCertificate: false },
 }: Given = {}) {
   const clock = manualClock(Date.parse("2026-11-01T12:00:00Z"));
-  const queues = new Queues(clock);
-  const models = new Models((key) => queues.update(key, models.get(key), 1));
+  const models = new Models();
+  const queues = new Queues(models, clock);
   const metadata = { namespace: "apps", name: "chat", creationTimestamp: "2026-01-01T00:00:00Z" };
   const service = inferenceServiceSchema.parse({
     metadata,
@@ -39,8 +40,10 @@ function rig({
     status,
   });
   models.setService("apps/chat", service);
-  const report = (next: object) =>
+  const report = (next: object) => {
     models.setService("apps/chat", inferenceServiceSchema.parse({ ...service, status: next }));
+    queues.refresh("apps/chat");
+  };
   const slice: EndpointSlice = {
     metadata: {
       namespace: "apps",
@@ -52,22 +55,23 @@ function rig({
     ports: [{ name: "http", port: 8080 }],
   };
   models.setSlice("apps/s", slice, undefined);
+  queues.setAccepted("apps/chat", ["192.0.2.1:8080"]);
   const ended: string[] = [];
+  const bodies = createHeldBodies(1_000);
+  const limits: Limits = {
+    admit: async () => admission ?? { at: "admitted" },
+    ended: (id) => void ended.push(id),
+  };
+  const requests = new Requests({ queues, limits, bodies, onAdmitted: () => {}, clock });
   const decider = new Decider({
     models,
     queues,
-    authenticator: () => ({
-      authenticate: async () => authentication ?? { at: "authenticated", caller: anonymous },
-    }),
-    limits: {
-      admit: async () => admission ?? { at: "admitted" },
-      ended: (ticket) => void ended.push(ticket),
-    },
-    bodies: createHeldBodies(1_000),
+    requests,
+    authenticate: async () => authentication ?? { at: "authenticated", caller: anonymous },
+    bodies,
     engineKey: async (model) => (model.engineKey === undefined ? undefined : "engine-key"),
-    personOf: () => undefined,
+    userOf: () => undefined,
     upstreamTls,
-    onDemand: () => {},
     clock,
     random: () => 0,
   });
@@ -93,10 +97,10 @@ function rig({
       contentEncoding: undefined,
       headers: bytes === undefined ? {} : { "content-length": String(bytes) },
     });
-  return { clock, queues, ask, announce, ended, report };
+  return { clock, queues, requests, ask, announce, ended, report };
 }
 
-test("a request gets the replica of its model, and a ticket with all that its end needs", async () => {
+test("a request gets the replica of its model, and a ticket with its assignment", async () => {
   const { ask } = rig({ spec: { auth: { secretRef: { name: "s" } } } });
   const decision = await ask();
   if (decision.at !== "granted") throw new Error(JSON.stringify(decision));
@@ -105,10 +109,10 @@ test("a request gets the replica of its model, and a ticket with all that its en
     addresses: ["192.0.2.1:8080"],
     authorization: "Bearer engine-key",
   });
-  expect(parseTicket(decision.grant.ticket)).toMatchObject({
+  expect(decodeAssignment(decision.grant.ticket)).toMatchObject({
     caller: "anonymous",
     model: "apps/chat",
-    place: "mac-1",
+    host: "mac-1",
   });
 });
 
@@ -177,7 +181,7 @@ test("a model that does not become ready in time is refused with its phase, and 
   expect(await held).toMatchObject({
     refusal: { code: "queue_timeout", message: expect.stringContaining("its phase is WaitingForCapacity") },
   });
-  expect(ended).toEqual(["r1"]);
+  expect(ended).toEqual(["r1/1"]);
 });
 
 const degraded = (status: "True" | "False") => ({
@@ -257,32 +261,32 @@ test("a full queue asks clients to retry after at most 60 s, which their librari
 });
 
 test("a question that Envoy repeats does not wait for its own slot", async () => {
-  const { ask, queues, ended } = rig();
+  const { ask, requests, ended } = rig();
   expect((await ask()).at).toBe("granted");
   expect((await ask()).at).toBe("granted");
-  expect(queues.inFlight).toBe(1);
-  expect(ended).toEqual(["r1"]);
+  expect(requests.inFlight).toBe(1);
+  expect(ended).toEqual(["r1/1"]);
 });
 
 test("an answer that does not reach Envoy frees its slot, also if the client left before the question was read", async () => {
-  const { queues, ask, ended } = rig();
+  const { requests, ask, ended } = rig();
   const gone = AbortSignal.abort();
   expect(await ask({ signal: gone })).toEqual({ at: "left" });
-  expect(queues.inFlight).toBe(0);
+  expect(requests.inFlight).toBe(0);
   const asked = new AbortController();
   expect(await ask({ id: "r2", signal: asked.signal })).toMatchObject({ at: "granted" });
   asked.abort();
-  expect(queues.inFlight).toBe(0);
-  expect(ended.at(-1)).toBe("r2");
+  expect(requests.inFlight).toBe(0);
+  expect(ended).toEqual(["r2/1"]);
 });
 
 test("the lost answer to an earlier question about a request leaves the slot of the later one", async () => {
-  const { queues, ask } = rig();
+  const { requests, ask } = rig();
   const first = new AbortController();
   await ask({ signal: first.signal });
   expect(await ask()).toMatchObject({ at: "granted" });
   first.abort();
-  expect(queues.inFlight).toBe(1);
+  expect(requests.inFlight).toBe(1);
 });
 
 test("large bodies of one key wait for each other, and count by their size once they are there", async () => {

@@ -1,28 +1,35 @@
-/** The decision about one request: who sends it, which model it means, and on which replica it runs and when. */
+/** The decision about one request: who sends it, which model it asks for, and when it runs on which replica. */
 import type { Priority } from "../../src/api/fields/shared.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { Authenticated, Authentication, Authenticator, RequestHeaders } from "../keys/authentication.ts";
 import type { HeldBodies } from "../limits/bodies.ts";
-import type { Limits, TokenUsage } from "../limits/limits.ts";
+import type { Admission } from "../limits/limits.ts";
 import type { Models } from "../models/models.ts";
 import type { ServedModel } from "../models/served-model.ts";
 import type { Share } from "../queue/fair-queue.ts";
 import type { SlotResult } from "../queue/model-queue.ts";
 import type { Queues } from "../queue/queues.ts";
+import type { Requests, StartResult } from "../requests.ts";
 import { readTraceParent } from "../telemetry/span.ts";
-import { promptPrefix } from "./affinity.ts";
-import { type Call, type CheckedRequest, INFERENCE_PATHS, readCall, readPath } from "./call.ts";
-import { readWaitSeconds } from "./deadline.ts";
+import { encodeAssignment } from "./assignment.ts";
+import {
+  type Call,
+  type CheckedRequest,
+  INFERENCE_PATHS,
+  promptPrefix,
+  readCall,
+  readPath,
+  readWaitSeconds,
+} from "./call.ts";
 import type { Dialect, Refusal } from "./dialect.ts";
 import { permissionsOf, resolveModel } from "./resolve.ts";
-import { renderTicket, type Ticket } from "./ticket.ts";
 
 export interface Question extends CheckedRequest {
   /** x-request-id, which Envoy generates; unique. */
   readonly id: string;
   readonly headers: RequestHeaders;
   readonly bodyBytes: number;
-  /** Aborted when the client leaves. */
+  /** Aborted when Envoy closes the question before it is answered. */
   readonly signal: AbortSignal;
 }
 
@@ -31,6 +38,7 @@ export interface Grant {
   readonly cluster: string;
   /** Addresses to try, in order. */
   readonly addresses: readonly string[];
+  /** The encoded `Assignment`, for the access log. */
   readonly ticket: string;
   /** Value of the authorization header for the engine. */
   readonly authorization: string | undefined;
@@ -46,23 +54,21 @@ type RefusedCaller = Extract<Authentication, { at: "refused" }>;
 export interface DecisionPorts {
   readonly models: Models;
   readonly queues: Queues;
-  readonly authenticator: () => Authenticator;
-  readonly limits: Limits;
+  readonly requests: Requests;
+  readonly authenticate: Authenticator["authenticate"];
   /** Bodies that Envoy reads after a question about their headers alone. */
   readonly bodies: HeldBodies;
   /** The bearer token that the engine of a service requires, or why it cannot be read. */
   readonly engineKey: (model: ServedModel) => Promise<string | undefined | Refusal>;
-  /** A person behind the key, from a signed header. */
-  readonly personOf: (headers: RequestHeaders) => string | undefined;
-  /** What the gateway has for replicas that serve HTTPS: a trust bundle, and a certificate of its own. */
+  /** The user behind a shared key, from a signed header. */
+  readonly userOf: (headers: RequestHeaders) => string | undefined;
+  /** TLS settings for replicas that serve HTTPS: a CA bundle, and a client certificate. */
   readonly upstreamTls: { readonly hasTrust: boolean; readonly hasCertificate: boolean };
-  /** Called for each request of a service, before it waits. */
-  readonly onDemand: (model: ServedModel) => void;
   readonly clock: Clock;
   readonly random: () => number;
 }
 
-/** Order of the priorities of keys. */
+/** Rank of each priority; higher ranks are served first. */
 const PRIORITY_RANK: Readonly<Record<Priority, number>> = {
   critical: 4,
   high: 3,
@@ -70,7 +76,6 @@ const PRIORITY_RANK: Readonly<Record<Priority, number>> = {
   low: 1,
   batch: 0,
 };
-const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 const RETRY_SECONDS = 5;
 /** Official clients ignore a longer wait and retry at once. */
 const MAX_RETRY_SECONDS = 60;
@@ -80,7 +85,7 @@ const TOO_MANY_BYTES: Refusal = {
     "The gateway holds as many bytes of requests as this key may have at a time. Retry, send fewer large requests at a time, or add replicas of the model.",
   retryAfterSeconds: 1,
 };
-/** Header by which a client keeps a conversation on one replica. */
+/** Keeps the requests of a conversation on one replica. */
 const SESSION_HEADER = "x-session-id";
 
 export class Decider {
@@ -90,14 +95,14 @@ export class Decider {
     this.#ports = ports;
   }
 
-  /** Before the body of a request is read: undefined if it may be. */
+  /** Called before Envoy reads the body of a request. Undefined: it may read it. */
   async refusalByHeaders(
     question: Pick<Question, "id" | "method" | "path" | "contentEncoding" | "headers">,
   ): Promise<Extract<Decision, { at: "refused" }> | undefined> {
     const read = readPath(question);
     if ("refusal" in read) return { at: "refused", ...read };
     const { dialect } = read;
-    const authentication = await this.#ports.authenticator().authenticate(question.headers);
+    const authentication = await this.#ports.authenticate(question.headers);
     if (authentication.at === "refused")
       return { at: "refused", refusal: refusalOfCaller(authentication), dialect };
     const announced = text(question.headers["content-length"]);
@@ -111,43 +116,33 @@ export class Decider {
     const call = readCall(question);
     if ("refusal" in call) return { at: "refused", ...call };
     const refuse = (refusal: Refusal): Decision => ({ at: "refused", refusal, dialect: call.dialect });
-    const { authenticator, bodies, clock } = this.#ports;
+    const { authenticate, bodies, clock } = this.#ports;
     bodies.arrived(question.id, question.bodyBytes);
     const waitSeconds = readWaitSeconds(text(question.headers["x-request-deadline"]), clock.nowMs());
     if (typeof waitSeconds !== "number") return refuse(waitSeconds);
-    const authentication = await authenticator().authenticate(question.headers);
+    const authentication = await authenticate(question.headers);
     if (authentication.at === "refused") return refuse(refusalOfCaller(authentication));
     const { caller } = authentication;
     const model = await this.#find(call, caller);
     if ("code" in model) return refuse(model);
     const engineKey = model.engineKey && (await this.#ports.engineKey(model));
     if (typeof engineKey === "object") return refuse(engineKey);
-    // Envoy asks again if the answer did not arrive: the slot of the first answer would stay taken.
-    if (this.#ports.queues.release(question.id, { hasFailed: false }))
-      this.#ports.limits.ended(question.id, NO_TOKENS, clock.nowMs());
-    const admission = await this.#ports.limits.admit(caller, question.id, clock.nowMs());
-    if (admission.at === "refused") return refuse(limitRefusal(admission));
-    this.#ports.onDemand(model);
-    const slot = await this.#slot(question, caller, model, waitSeconds);
-    if (slot.at === "assigned") {
-      if (question.signal.aborted) {
-        this.#withdraw(question);
-        return { at: "left" };
+    const started = await this.#start(question, caller, model, waitSeconds);
+    switch (started.at) {
+      case "assigned":
+        return { at: "granted", grant: grantOf(question, caller, model, started, engineKey) };
+      case "left":
+        return started;
+      case "refused":
+        return refuse(limitRefusal(started));
+      default: {
+        // The model may have changed while the request waited.
+        const { models, queues } = this.#ports;
+        const current = models.get(model.key) ?? { ...model, reason: "it was deleted" };
+        const expectedSeconds = queues.get(model.key)?.expectedWaitSeconds() ?? 0;
+        return refuse(slotRefusal(started, current, waitSeconds, expectedSeconds));
       }
-      question.signal.addEventListener("abort", () => this.#withdraw(question), { once: true });
-      return { at: "granted", grant: this.#grant(question, caller, model, slot, engineKey) };
     }
-    this.#ports.limits.ended(question.id, NO_TOKENS, clock.nowMs());
-    if (slot.at === "left") return { at: "left" };
-    // It may have changed while the request waited.
-    const now = this.#ports.models.get(model.key) ?? { ...model, reason: "it was deleted" };
-    return refuse(slotRefusal(slot, now, waitSeconds, this.#ports.queues));
-  }
-
-  /** Envoy did not get the answer. The line of this request in the access log may have been read before the slot was taken. */
-  #withdraw({ id, signal }: Question): void {
-    const { queues, limits, clock } = this.#ports;
-    if (queues.withdraw(id, signal)) limits.ended(id, NO_TOKENS, clock.nowMs());
   }
 
   async #find(call: Call, caller: Authenticated): Promise<ServedModel | Refusal> {
@@ -167,51 +162,44 @@ export class Decider {
     return { code: "unknown_path", message };
   }
 
-  async #slot(
+  #start(
     { id, headers, bodyStart, signal }: Question,
     caller: Authenticated,
     model: ServedModel,
     waitSeconds: number,
-  ): Promise<SlotResult> {
-    const { queues, personOf, clock } = this.#ports;
+  ): Promise<StartResult> {
+    const { requests, userOf, clock } = this.#ports;
     const share: Share = {
       flow: caller.id,
       weight: caller.weight,
       priority: PRIORITY_RANK[caller.priority],
-      person: personOf(headers),
+      user: userOf(headers),
     };
     const session = text(headers[SESSION_HEADER]);
     const prefix = session ?? promptPrefix(bodyStart);
     const affinity =
       session !== undefined || model.prefersPrefix ? prefix && `${caller.id}\0${prefix}` : undefined;
     const deadlineMs = clock.monotonicMs() + waitSeconds * 1_000;
-    return queues.acquire(model, id, { share, affinity, deadlineMs, signal });
+    return requests.start({ id, caller, model, share, affinity, deadlineMs, signal });
   }
+}
 
-  #grant(
-    { headers }: Question,
-    caller: Authenticated,
-    model: ServedModel,
-    { addresses, waitedMs }: SlotResult & { readonly at: "assigned" },
-    engineKey: string | undefined,
-  ): Grant {
-    const [address = ""] = addresses;
-    const endpoint = model.endpoints.find((one) => one.address === address);
-    const ticket: Ticket = {
-      caller: caller.id,
-      model: model.key,
-      address,
-      place: endpoint?.place ?? address,
-      waitedMs,
-      traceParent: readTraceParent(text(headers.traceparent)),
-    };
-    return {
-      cluster: model.key,
-      addresses,
-      ticket: renderTicket(ticket),
-      authorization: engineKey && `Bearer ${engineKey}`,
-    };
-  }
+function grantOf(
+  { headers }: Question,
+  caller: Authenticated,
+  { key, endpoints }: ServedModel,
+  { addresses, waitedMs }: Extract<SlotResult, { at: "assigned" }>,
+  engineKey: string | undefined,
+): Grant {
+  const [address = ""] = addresses;
+  const ticket = encodeAssignment({
+    caller: caller.id,
+    model: key,
+    host: endpoints.find((one) => one.address === address)?.host ?? address,
+    waitedMs,
+    traceParent: readTraceParent(text(headers.traceparent)),
+  });
+  return { cluster: key, addresses, ticket, authorization: engineKey && `Bearer ${engineKey}` };
 }
 
 export function refusalOfCaller({ reason, message }: RefusedCaller): Refusal {
@@ -220,16 +208,8 @@ export function refusalOfCaller({ reason, message }: RefusedCaller): Refusal {
     : { code: "invalid_api_key", message };
 }
 
-/** A budget of a day or month is not a matter of waiting a moment, so clients must not retry automatically. */
-function limitRefusal({
-  limit,
-  message,
-  retryAfterSeconds,
-}: {
-  limit: string;
-  message: string;
-  retryAfterSeconds: number;
-}): Refusal {
+/** A budget is renewed after a day or a month, so clients must not retry automatically. */
+function limitRefusal({ limit, message, retryAfterSeconds }: Extract<Admission, { at: "refused" }>): Refusal {
   return limit === "tokensPerDay" || limit === "tokensPerMonth"
     ? { code: "insufficient_quota", message }
     : { code: "rate_limit_exceeded", message, retryAfterSeconds };
@@ -239,9 +219,9 @@ function slotRefusal(
   slot: Exclude<SlotResult, { at: "assigned" | "left" }>,
   model: ServedModel,
   waitSeconds: number,
-  queues: Queues,
+  expectedSeconds: number,
 ): Refusal {
-  const retryAfterSeconds = Math.min(MAX_RETRY_SECONDS, Math.max(1, queues.expectedWaitSeconds(model.key)));
+  const retryAfterSeconds = Math.min(MAX_RETRY_SECONDS, Math.max(1, expectedSeconds));
   switch (slot.at) {
     case "full":
       return {
@@ -261,7 +241,7 @@ function slotRefusal(
     case "off":
       return {
         code: "model_unavailable",
-        message: `${model.key} has no replicas: ${model.reason ?? "it was stopped"}. Its owner sees more with metalbridge describe isvc/${model.name} -n ${model.namespace}.`,
+        message: `${model.key} has no replicas: ${model.reason ?? "it was stopped"}. Its owner can see more with metalbridge describe isvc/${model.name} -n ${model.namespace}.`,
       };
     default:
       return slot satisfies never;

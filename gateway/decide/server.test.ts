@@ -11,8 +11,10 @@ import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { type Engine, type EnvoyBed, startEngine, startEnvoyBed } from "../envoy/run/fixtures/envoy-bed.ts";
 import { anonymous } from "../keys/authenticator.ts";
 import { createHeldBodies } from "../limits/bodies.ts";
+import type { Limits } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
 import { Queues } from "../queue/queues.ts";
+import { Requests } from "../requests.ts";
 import { manualClock } from "../testing/manual-clock.ts";
 import { Decider } from "./decide.ts";
 import { serveDecisions } from "./server.ts";
@@ -144,8 +146,8 @@ describeUnless(whyNoEnvoy, "the decision service behind Envoy", () => {
 /** Three services on one engine. `other/chat` is younger than `team/chat`, which has the name. */
 async function serveModels(socket: string, engine: Engine, signal: AbortSignal): Promise<void> {
   const clock = manualClock(Date.parse("2026-11-01T12:00:00Z"));
-  const queues = new Queues(clock);
-  const models = new Models((key) => queues.update(key, models.get(key), 1));
+  const models = new Models();
+  const queues = new Queues(models, clock);
   const add = (namespace: string, name: string, year: number, spec: object = {}): void => {
     const metadata = { namespace, name, creationTimestamp: `${year}-01-01T00:00:00Z` };
     const service = inferenceServiceSchema.parse({ metadata, spec: { ...SPEC, parallelSlots: 64, ...spec } });
@@ -158,22 +160,24 @@ async function serveModels(socket: string, engine: Engine, signal: AbortSignal):
       ports: [{ name: "http", port: engine.port }],
     };
     models.setSlice(`${namespace}/${name}`, slice, undefined);
+    queues.setAccepted(`${namespace}/${name}`, [`${engine.address}:${engine.port}`]);
   };
   const modelNames = [{ name: "gpt-4o" }, { name: "Qwen/Qwen3:8b@q4" }];
   add("team", "chat", 2024, { endpoint: { modelNames } });
   add("other", "chat", 2025);
   add("team", "tuned", 2025, { ...lora, modelRef: undefined });
   const authenticate = async () => ({ at: "authenticated", caller: anonymous }) as const;
+  const limits: Limits = { admit: async () => ({ at: "admitted" }), ended: () => {} };
+  const bodies = createHeldBodies(1 << 20);
   const decider = new Decider({
     models,
     queues,
-    authenticator: () => ({ authenticate }),
-    limits: { admit: async () => ({ at: "admitted" }), ended: () => {} },
-    bodies: createHeldBodies(1 << 20),
+    requests: new Requests({ queues, limits, bodies, onAdmitted: () => {}, clock }),
+    authenticate,
+    bodies,
     engineKey: async () => undefined,
-    personOf: () => undefined,
+    userOf: () => undefined,
     upstreamTls: { hasTrust: false, hasCertificate: false },
-    onDemand: () => {},
     clock,
     random: () => 0,
   });
@@ -182,7 +186,7 @@ async function serveModels(socket: string, engine: Engine, signal: AbortSignal):
     decider,
     listing: { models, authenticate },
     notReady: () => undefined,
-    opened: Promise.resolve(),
+    whenOpen: async () => {},
     onDecision: () => {},
     log: quietLog,
     signal,

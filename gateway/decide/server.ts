@@ -5,26 +5,19 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { readBodyText } from "../../src/http/body.ts";
 import { MAX_HEADERS_KIB } from "../../src/http/header-limit.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { listModels, type ModelListing } from "../models/list.ts";
+import { HEADERS } from "../envoy/names.ts";
+import { listModels, type ModelListing } from "../models/models.ts";
 import { type CheckedRequest, shown } from "./call.ts";
 import { type Decider, type Decision, refusalOfCaller } from "./decide.ts";
 import { type Dialect, dialectOf, type Refusal, renderRefusal } from "./dialect.ts";
 
-/** Paths under which Envoy asks, before and after it reads the body, followed by the path of the request. */
+/** Prefixes of the paths that Envoy asks, before and after it reads the body. */
 const QUESTION = /^\/(authenticate|decide)(\/.*)$/;
-/** Envoy sends no more of a body with a question. */
+/** Envoy sends at most this much of a body with a question. */
 const MAX_BODY_BYTES = 4_096;
 /** Envoy limits the headers of clients, and adds its own. */
 const MAX_HEADER_BYTES = 2 * MAX_HEADERS_KIB * 1024;
-/** Headers between the gateway and Envoy; Envoy removes them from requests of clients and before the engine. */
-const CLUSTER_HEADER = "x-metalbridge-cluster";
-const ADDRESS_HEADER = "x-gateway-destination-endpoint";
-const TICKET_HEADER = "x-metalbridge-ticket";
-const MODEL_HEADER = "x-metalbridge-model";
-const BODY_HEADER = "x-metalbridge-body";
-const BODY_BYTES_HEADER = "x-metalbridge-body-bytes";
-/** The status for the client, where it is 5xx: Envoy takes a decision with such a status for an outage. */
-const STATUS_HEADER = "x-metalbridge-status";
+/** Envoy treats a decision with a 5xx status as an outage, so the status for the client is in a header. */
 const REFUSED = 429;
 
 const MODELS_PATH = /^(?:\/s\/([^/]+)\/([^/]+))?\/v1\/models(?:\/(.+))?$/;
@@ -35,8 +28,8 @@ export interface DecisionServerOptions {
   readonly listing: ModelListing;
   /** Why requests cannot be decided yet; undefined if they can. */
   readonly notReady: () => string | undefined;
-  /** Resolves once requests can be decided. An earlier Envoy asks before, and holds its requests until then. */
-  readonly opened: Promise<void>;
+  /** Resolves once Envoy is open. An adopted Envoy may ask earlier; its questions wait. */
+  readonly whenOpen: () => Promise<void>;
   readonly onDecision: (decision: Decision, id: string) => void;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -51,7 +44,8 @@ export async function serveDecisions(options: DecisionServerOptions): Promise<vo
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     answer(request, response, options).catch((err: unknown) => {
       log.error({ err, path: request.url }, "decision failed");
-      const message = "The gateway failed to decide. Retry; if it persists, look into its log.";
+      const message =
+        "The gateway failed to decide. Retry; if the error persists, see the log of the gateway.";
       respond(response, { code: "gateway_starting", message, retryAfterSeconds: 1 }, "openai", "");
     });
   };
@@ -59,7 +53,7 @@ export async function serveDecisions(options: DecisionServerOptions): Promise<vo
   const server = createServer(limits, onRequest).on("checkExpectation", onRequest);
   server.listen(socket);
   await once(server, "listening");
-  // For example, too many files are open. Envoy connects again.
+  // For example, too many open files. Envoy reconnects.
   server.on("error", (err) => log.warn({ err }, "the decision service cannot accept a connection"));
   const close = (): void => {
     server.closeAllConnections();
@@ -77,10 +71,10 @@ async function answer(
   const url = request.url ?? "/";
   if (url === "/healthz") return answerHealth(response, options);
   const [, question, path = url] = QUESTION.exec(url) ?? [];
-  // Clients choose the body of a request for the list: it is not read, and Envoy stops sending it once it has the answer.
+  // The body of a request for the list is not read; Envoy stops sending it once it has the answer.
   const bodyStart = question === undefined ? "" : await readStart(request);
   if (bodyStart === undefined) return void response.destroy();
-  if (options.notReady() === undefined) await options.opened;
+  if (options.notReady() === undefined) await options.whenOpen();
   const problem = options.notReady();
   if (problem !== undefined) {
     const message = `The gateway is starting: it waits for ${problem}. Retry in a few seconds.`;
@@ -124,27 +118,27 @@ async function answerDecision(
   options: DecisionServerOptions,
 ): Promise<void> {
   const id = idOf(request);
-  const left = new AbortController();
+  const closed = new AbortController();
   let isSent = false;
   response.once("finish", () => {
     isSent = true;
   });
   response.once("close", () => {
-    if (!isSent) left.abort();
+    if (!isSent) closed.abort();
   });
-  // It may have closed while the request was read.
-  if (response.destroyed || request.socket.destroyed) left.abort();
+  // The connection may have closed while the body was read.
+  if (response.destroyed || request.socket.destroyed) closed.abort();
   const decision = await options.decider.decide({
     id,
     method: request.method ?? "GET",
     path,
-    model: header(request, MODEL_HEADER),
-    isBodyInvalid: header(request, BODY_HEADER) === "invalid",
-    bodyBytes: Number(header(request, BODY_BYTES_HEADER) ?? 0),
+    model: header(request, HEADERS.model),
+    isBodyInvalid: header(request, HEADERS.body) === "invalid",
+    bodyBytes: Number(header(request, HEADERS.bodyBytes) ?? 0),
     contentEncoding: header(request, "content-encoding"),
     bodyStart,
     headers: request.headers,
-    signal: left.signal,
+    signal: closed.signal,
   });
   options.onDecision(decision, id);
   if (decision.at === "granted") grant(response, decision);
@@ -153,9 +147,9 @@ async function answerDecision(
 
 function grant(response: ServerResponse, { grant }: Decision & { readonly at: "granted" }): void {
   const headers: Record<string, string> = {
-    [CLUSTER_HEADER]: grant.cluster,
-    [ADDRESS_HEADER]: grant.addresses.join(","),
-    [TICKET_HEADER]: grant.ticket,
+    [HEADERS.cluster]: grant.cluster,
+    [HEADERS.endpoint]: grant.addresses.join(","),
+    [HEADERS.ticket]: grant.ticket,
     "content-length": "0",
   };
   if (grant.authorization !== undefined) headers.authorization = grant.authorization;
@@ -194,7 +188,7 @@ async function answerList(
   }
 }
 
-/** Official clients encode a slash in a name. */
+/** Official clients percent-encode a slash in a name. */
 function decoded(name: string | undefined): string | undefined {
   try {
     return name && decodeURIComponent(name);
@@ -203,11 +197,11 @@ function decoded(name: string | undefined): string | undefined {
   }
 }
 
-/** The answer to Envoy's question, which it passes on. */
+/** The answer to a question of Envoy, which passes it to the client. */
 function refuse(response: ServerResponse, refusal: Refusal, dialect: Dialect, id: string): void {
   if (response.headersSent || response.destroyed) return;
   const { status, headers, body } = renderRefusal(refusal, dialect, id);
-  const forClient = status >= 500 ? { [STATUS_HEADER]: String(status) } : {};
+  const forClient = status >= 500 ? { [HEADERS.status]: String(status) } : {};
   response.writeHead(status >= 500 ? REFUSED : status, {
     ...headers,
     ...forClient,
@@ -223,7 +217,7 @@ function respond(response: ServerResponse, refusal: Refusal, dialect: Dialect, i
   response.end(body);
 }
 
-/** Undefined if Envoy left, or for a body that no Envoy of ours sends. */
+/** Undefined if Envoy closed the connection, or if the body is larger than it may send. */
 async function readStart(request: IncomingMessage): Promise<string | undefined> {
   return readBodyText(request, MAX_BODY_BYTES).catch(() => undefined);
 }

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import type { FinishedRequest } from "../envoy/access-log.ts";
+import { hasReplicaFailed, speedOf, tokensOf } from "../finished-requests.ts";
+import { userOf } from "../keys/authentication.ts";
 import { userJwtHeaders } from "../testing/user-jwt.ts";
-import { readWaitSeconds } from "./deadline.ts";
-import { personOf } from "./people.ts";
-import { parseTicket, renderTicket, type Ticket } from "./ticket.ts";
-import { hasReplicaFailed, speedOf, tokensOf } from "./tokens.ts";
+import { type Assignment, decodeAssignment, encodeAssignment } from "./assignment.ts";
+import { readWaitSeconds } from "./call.ts";
 
 const NOW = Date.parse("2026-11-01T12:00:00Z");
 
@@ -24,19 +24,18 @@ test.each(["soon", "-5 minutes", ""])("x-request-deadline %j is refused", (heade
   expect(readWaitSeconds(header, NOW)).toMatchObject({ code: "invalid_deadline" });
 });
 
-const ticket: Ticket = {
+const assignment: Assignment = {
   caller: "team-a",
   model: "apps/chat",
-  address: "192.0.2.1:8080",
-  place: "mac-1",
+  host: "mac-1",
   waitedMs: 12,
   traceParent: undefined,
 };
 
-test("a ticket survives its way through Envoy, and other text is none", () => {
-  expect(parseTicket(renderTicket(ticket))).toEqual(ticket);
-  expect(parseTicket("")).toBeUndefined();
-  expect(parseTicket("bm90IGpzb24")).toBeUndefined();
+test("an assignment is decoded as it was encoded, and other text is not decoded", () => {
+  expect(decodeAssignment(encodeAssignment(assignment))).toEqual(assignment);
+  expect(decodeAssignment("")).toBeUndefined();
+  expect(decodeAssignment("bm90IGpzb24")).toBeUndefined();
 });
 
 const finished = (given: Partial<FinishedRequest> = {}): FinishedRequest => ({
@@ -96,8 +95,8 @@ test("a failed connection counts against the replica, an error of the engine or 
 
 const sign = (claims: object, secret = "s3cret") => userJwtHeaders(claims, secret);
 
-test("a person is known by a token that the secret has signed", () => {
-  expect(personOf(sign({ id: "ann", email: "a@example.com" }), "s3cret", NOW)).toBe("ann");
+test("a user is known by a token that the secret has signed", () => {
+  expect(userOf(sign({ id: "ann", email: "a@example.com" }), "s3cret", NOW)).toBe("ann");
   const claims = {
     sub: "u-1",
     email: "a@example.com",
@@ -105,9 +104,9 @@ test("a person is known by a token that the secret has signed", () => {
     iss: "open-webui",
     exp: NOW / 1_000 + 300,
   };
-  expect(personOf(sign(claims), "s3cret", NOW)).toBe("u-1");
-  expect(personOf(sign({ id: "ann", exp: NOW / 1_000 - 1 }), "s3cret", NOW)).toBeUndefined();
-  expect(personOf(sign({ id: "ann" }, "other"), "s3cret", NOW)).toBeUndefined();
-  expect(personOf({ "x-openwebui-user-jwt": "a.b" }, "s3cret", NOW)).toBeUndefined();
-  expect(personOf({}, "s3cret", NOW)).toBeUndefined();
+  expect(userOf(sign(claims), "s3cret", NOW)).toBe("u-1");
+  expect(userOf(sign({ id: "ann", exp: NOW / 1_000 - 1 }), "s3cret", NOW)).toBeUndefined();
+  expect(userOf(sign({ id: "ann" }, "other"), "s3cret", NOW)).toBeUndefined();
+  expect(userOf({ "x-openwebui-user-jwt": "a.b" }, "s3cret", NOW)).toBeUndefined();
+  expect(userOf({}, "s3cret", NOW)).toBeUndefined();
 });

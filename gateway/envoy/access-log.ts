@@ -5,7 +5,7 @@ import { HEADERS, METADATA } from "./names.ts";
 
 /** A finished request, as the decision service counts it. */
 export interface FinishedRequest {
-  /** The value of `x-metalbridge-ticket` that the decision service answered with; absent: it sent none, or was never asked. */
+  /** The encoded `Assignment` of the decision; absent: refused, or never asked. */
   readonly ticket?: string;
   readonly requestId: string;
   readonly status: number;

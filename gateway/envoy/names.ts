@@ -8,21 +8,21 @@ export const HEADERS = {
   cluster: SERVICE_HEADER,
   /** From the decision service: endpoints in the order of the tries. */
   endpoint: "x-gateway-destination-endpoint",
-  /** From the decision service: its own name of the request, for the access log. */
+  /** From the decision service, for the access log: the encoded `Assignment`. */
   ticket: "x-metalbridge-ticket",
-  /** From the decision service, with a 4xx status: the 5xx status for the client, because Envoy takes an own 5xx for an outage. */
+  /** From the decision service, with a 4xx status: the 5xx status for the client. Envoy treats a 5xx decision as an outage. */
   status: "x-metalbridge-status",
   /** To the decision service: `model` of the body. */
   model: "x-metalbridge-model",
   /** To the decision service: `invalid` if the body is neither a JSON object nor a form. */
   body: "x-metalbridge-body",
-  /** To the decision service: bytes of the body that has arrived. */
+  /** To the decision service: size of the body in bytes. */
   bodyBytes: "x-metalbridge-body-bytes",
-  /** To a client that asks: the host that answers. */
+  /** To a client that asks: the host that answered. */
   host: HOST_HEADER,
 } as const;
 
-/** Only we may set them: removed from every client's request, and from every response. */
+/** Reserved for the gateway: removed from every client's request, and from every response. */
 export const STEERING_PREFIXES = ["x-metalbridge-", "x-gateway-destination-endpoint", "x-envoy-"] as const;
 
 /** A client's credentials. An engine gets the decision service's `authorization`, or none. */
@@ -33,7 +33,7 @@ export const METADATA = {
   request: "metalbridge.request",
   usage: "metalbridge.usage",
   decision: "envoy.filters.http.ext_authz",
-  /** What an endpoint carries. */
+  /** Metadata of an endpoint. */
   endpoint: "metalbridge.endpoint",
 } as const;
 

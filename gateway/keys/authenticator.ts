@@ -2,8 +2,14 @@
 
 import { hashKey, isKeyText } from "../../src/gateway/key-secret.ts";
 import { isFromProgram } from "../../src/http/loopback.ts";
-import type { Authenticated, Authentication, Authenticator, RequestHeaders } from "./authentication.ts";
-import { readCredential, single } from "./credential.ts";
+import {
+  type Authenticated,
+  type Authentication,
+  type Authenticator,
+  type RequestHeaders,
+  readCredential,
+  single,
+} from "./authentication.ts";
 import type { KeyIndex } from "./key-index.ts";
 import type { IdentifyUser } from "./users.ts";
 

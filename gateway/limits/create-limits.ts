@@ -2,18 +2,15 @@
 import type { KeyLimits } from "../../src/gateway/key.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { repeat } from "../../src/util/repeat.ts";
-import { refuseByBudget, type Spent } from "./budget.ts";
-import type { Admission, LimitName, Limits } from "./limits.ts";
+import { type Admission, checkBudget, type LimitName, type Limits, refuse, type Spent } from "./limits.ts";
 import { createOwnCounters, type LimitedKey } from "./own-counters.ts";
-import { refuse } from "./refusal.ts";
-import { shareOf } from "./share.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 
 export interface LimitsPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Number of gateways that serve this namespace; each admits its share while no counters are shared. */
+  /** Number of gateways; each admits its share of the limits while no counters are shared. */
   readonly gateways: () => number;
   /** Tokens of the key on all gateways, from the usage records. */
   readonly spent: (id: string, nowMs: number) => Spent;
@@ -21,42 +18,42 @@ export interface LimitsPorts {
   readonly countRefusal?: ((id: string, limit: LimitName) => void) | undefined;
 }
 
-/** Tickets are renewed several times before they would expire. */
+/** Several renewals fit into the expiry time of a request. */
 const RENEW_MS = 20_000;
-/** While counters are shared, those of this process only record tickets in flight. */
+/** While counters are shared, those of this process only record the requests in flight. */
 const UNLIMITED: KeyLimits = {};
 
 export function createLimits(ports: LimitsPorts): Limits {
   const { gateways, spent, shared, countRefusal = () => undefined } = ports;
   const own = createOwnCounters();
-  const admitHere = (key: LimitedKey, ticket: string, nowMs: number): Admission => {
+  const admitHere = (key: LimitedKey, requestId: string, nowMs: number): Admission => {
     const share = shareOf(key.limits, gateways());
     const refusal = own.check(key, share, nowMs);
     if (refusal !== undefined) return refusal;
-    own.begin(key, share, ticket, nowMs);
+    own.begin(key, share, requestId, nowMs);
     return { at: "admitted" };
   };
-  const admit = async (key: LimitedKey, ticket: string, nowMs: number): Promise<Admission> => {
-    const overBudget = hasBudget(key.limits) && refuseByBudget(key.limits, spent(key.id, nowMs), nowMs);
+  const admit = async (key: LimitedKey, requestId: string, nowMs: number): Promise<Admission> => {
+    const overBudget = hasBudget(key.limits) && checkBudget(key.limits, spent(key.id, nowMs), nowMs);
     if (overBudget) return overBudget;
-    if (shared === undefined || !isCounted(key.limits)) return admitHere(key, ticket, nowMs);
-    const answer = await shared.admit(key, ticket);
-    if (answer.at === "unavailable") return admitHere(key, ticket, nowMs);
+    if (shared === undefined || !isCounted(key.limits)) return admitHere(key, requestId, nowMs);
+    const answer = await shared.admit(key, requestId);
+    if (answer.at === "unavailable") return admitHere(key, requestId, nowMs);
     if (answer.at === "refused") return refuse(key.limits, answer.limit, answer.waitMs);
-    own.begin(key, UNLIMITED, ticket, nowMs);
+    own.begin(key, UNLIMITED, requestId, nowMs);
     return { at: "admitted" };
   };
   if (shared !== undefined) repeat(ports, RENEW_MS, async () => shared.renew(own.inFlight()));
   return {
-    admit: async (key, ticket, nowMs) => {
-      const admission = await admit(key, ticket, nowMs);
+    admit: async (key, requestId, nowMs) => {
+      const admission = await admit(key, requestId, nowMs);
       if (admission.at === "refused") countRefusal(key.id, admission.limit);
       return admission;
     },
-    ended: (ticket, { tokensIn, tokensOut }, nowMs) => {
+    ended: (requestId, { tokensIn, tokensOut }, nowMs) => {
       const tokens = tokensIn + tokensOut;
-      const key = own.end(ticket, tokens, nowMs);
-      if (key !== undefined && isCounted(key.limits)) shared?.charge(key, ticket, tokens);
+      const key = own.end(requestId, tokens, nowMs);
+      if (key !== undefined && isCounted(key.limits)) shared?.charge(key, requestId, tokens);
     },
   };
 }
@@ -67,4 +64,20 @@ function hasBudget({ tokensPerDay, tokensPerMonth }: KeyLimits): boolean {
 
 function isCounted({ concurrentRequests, requestsPerMinute, tokensPerMinute }: KeyLimits): boolean {
   return (concurrentRequests ?? requestsPerMinute ?? tokensPerMinute) !== undefined;
+}
+
+/**
+ * Rates are divided exactly. Concurrent requests are divided and rounded up, because a share of 0 would refuse every request.
+ * Budgets are not divided: every gateway reads the usage records of all.
+ */
+export function shareOf(limits: KeyLimits, gateways: number): KeyLimits {
+  const parts = Math.max(1, gateways);
+  const part = (limit: number | undefined) => (limit === undefined ? undefined : limit / parts);
+  const concurrent = part(limits.concurrentRequests);
+  return {
+    ...limits,
+    concurrentRequests: concurrent === undefined ? undefined : Math.ceil(concurrent),
+    requestsPerMinute: part(limits.requestsPerMinute),
+    tokensPerMinute: part(limits.tokensPerMinute),
+  };
 }

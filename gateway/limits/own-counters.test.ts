@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { KeyLimits } from "../../src/gateway/key.ts";
-import { refuseByBudget } from "./budget.ts";
+import { shareOf } from "./create-limits.ts";
+import { checkBudget } from "./limits.ts";
 import { createOwnCounters } from "./own-counters.ts";
-import { shareOf } from "./share.ts";
 
 const rate = fc.option(fc.integer({ min: 1, max: 50 }), { nil: undefined });
 const limitsArbitrary: fc.Arbitrary<KeyLimits> = fc.record({
@@ -161,14 +161,14 @@ test("the shares of all gateways add up to the limit of a rate, and none is zero
 test("budgets end at midnight UTC, and the month's is named when both are spent", () => {
   const nowMs = Date.parse("2026-11-30T23:00:00Z");
   const limits = { tokensPerDay: 100, tokensPerMonth: 1_000 };
-  expect(refuseByBudget(limits, { today: 99, thisMonth: 999 }, nowMs)).toBeUndefined();
-  expect(refuseByBudget(limits, { today: 100, thisMonth: 100 }, nowMs)).toMatchObject({
+  expect(checkBudget(limits, { today: 99, thisMonth: 999 }, nowMs)).toBeUndefined();
+  expect(checkBudget(limits, { today: 100, thisMonth: 100 }, nowMs)).toMatchObject({
     limit: "tokensPerDay",
     retryAfterSeconds: 3_600,
     message: "This API key has reached its limit of 100 tokens per day (UTC). Try again in 3600 s.",
   });
   expect(
-    refuseByBudget(limits, { today: 0, thisMonth: 1_000 }, Date.parse("2026-12-01T00:00:00Z")),
+    checkBudget(limits, { today: 0, thisMonth: 1_000 }, Date.parse("2026-12-01T00:00:00Z")),
   ).toMatchObject({ limit: "tokensPerMonth", retryAfterSeconds: 31 * 86_400 });
-  expect(refuseByBudget({}, { today: 1e15, thisMonth: 1e15 }, nowMs)).toBeUndefined();
+  expect(checkBudget({}, { today: 1e15, thisMonth: 1e15 }, nowMs)).toBeUndefined();
 });

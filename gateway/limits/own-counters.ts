@@ -1,8 +1,6 @@
 /** Counters of concurrent requests, requests and tokens per minute in this process. Pure: time is an argument. */
 import type { KeyLimits } from "../../src/gateway/key.ts";
-import { type Bucket, fullBucket, refill, take, waitMs } from "./bucket.ts";
-import type { Admission } from "./limits.ts";
-import { refuse } from "./refusal.ts";
+import { type Admission, refuse } from "./limits.ts";
 
 export interface LimitedKey {
   readonly id: string;
@@ -13,33 +11,33 @@ export interface OwnCounters {
   /** The limit that refuses one more request within the `share`; undefined if none does. The message names the key's whole limit. */
   readonly check: (key: LimitedKey, share: KeyLimits, nowMs: number) => Admission | undefined;
   /** Counts an admitted request. */
-  readonly begin: (key: LimitedKey, share: KeyLimits, ticket: string, nowMs: number) => void;
-  /** Charges the tokens; returns the key, or undefined for an unknown ticket. */
-  readonly end: (ticket: string, tokens: number, nowMs: number) => LimitedKey | undefined;
-  /** Tickets in flight by id of the key. */
+  readonly begin: (key: LimitedKey, share: KeyLimits, requestId: string, nowMs: number) => void;
+  /** Charges the tokens. Returns the key; undefined for an unknown request. */
+  readonly end: (requestId: string, tokens: number, nowMs: number) => LimitedKey | undefined;
+  /** Requests in flight by id of the key. */
   readonly inFlight: () => ReadonlyMap<string, readonly string[]>;
   /** Number of keys with counters. */
   readonly size: () => number;
 }
 
 interface Counters {
-  readonly tickets: Set<string>;
+  readonly inFlight: Set<string>;
   requests: Bucket | undefined;
   tokens: Bucket | undefined;
   share: KeyLimits;
 }
 
-/** Below this number of keys, counters that have recovered are kept. */
+/** Counters of unused keys are removed only above this number of keys. */
 const SWEEP_FROM = 1_024;
-/** When a request of the key will finish is unknown. */
+/** A guess: when a request of the key will finish is unknown. */
 const RETRY_CONCURRENT_MS = 1_000;
 
 export function createOwnCounters(): OwnCounters {
   const byKey = new Map<string, Counters>();
-  const byTicket = new Map<string, LimitedKey>();
+  const byRequest = new Map<string, LimitedKey>();
   let sweepAt = SWEEP_FROM;
   const countersOf = (id: string, share: KeyLimits, nowMs: number): Counters => {
-    const found = byKey.get(id) ?? { tickets: new Set(), requests: undefined, tokens: undefined, share };
+    const found = byKey.get(id) ?? { inFlight: new Set(), requests: undefined, tokens: undefined, share };
     found.share = share;
     found.requests = refilled(found.requests, share.requestsPerMinute, nowMs);
     found.tokens = refilled(found.tokens, share.tokensPerMinute, nowMs);
@@ -51,26 +49,26 @@ export function createOwnCounters(): OwnCounters {
   };
   return {
     check: (key, share, nowMs) => refusalOf(key, countersOf(key.id, share, nowMs)),
-    begin: (key, share, ticket, nowMs) => {
+    begin: (key, share, requestId, nowMs) => {
       if (byKey.size >= sweepAt) sweep(nowMs);
       const counters = countersOf(key.id, share, nowMs);
       byKey.set(key.id, counters);
-      byTicket.set(ticket, key);
-      counters.tickets.add(ticket);
+      byRequest.set(requestId, key);
+      counters.inFlight.add(requestId);
       if (counters.requests !== undefined) counters.requests = take(counters.requests, 1);
     },
-    end: (ticket, tokens, nowMs) => {
-      const key = byTicket.get(ticket);
+    end: (requestId, tokens, nowMs) => {
+      const key = byRequest.get(requestId);
       const counters = key && byKey.get(key.id);
       if (counters === undefined) return undefined;
-      byTicket.delete(ticket);
-      counters.tickets.delete(ticket);
+      byRequest.delete(requestId);
+      counters.inFlight.delete(requestId);
       counters.tokens = refilled(counters.tokens, counters.share.tokensPerMinute, nowMs);
       if (counters.tokens !== undefined) counters.tokens = take(counters.tokens, tokens);
       return key;
     },
     inFlight: () =>
-      new Map([...byKey].flatMap(([id, { tickets }]) => (tickets.size > 0 ? [[id, [...tickets]]] : []))),
+      new Map([...byKey].flatMap(([id, { inFlight }]) => (inFlight.size > 0 ? [[id, [...inFlight]]] : []))),
     size: () => byKey.size,
   };
 }
@@ -82,8 +80,8 @@ function refilled(bucket: Bucket | undefined, perMinute: number | undefined, now
 }
 
 function refusalOf({ limits }: LimitedKey, counters: Counters): Admission | undefined {
-  const { share, tickets, requests, tokens } = counters;
-  if (share.concurrentRequests !== undefined && tickets.size >= share.concurrentRequests)
+  const { share, inFlight, requests, tokens } = counters;
+  if (share.concurrentRequests !== undefined && inFlight.size >= share.concurrentRequests)
     return refuse(limits, "concurrentRequests", RETRY_CONCURRENT_MS);
   const requestMs = waitOf(requests, share.requestsPerMinute);
   if (requestMs > 0) return refuse(limits, "requestsPerMinute", requestMs);
@@ -95,10 +93,40 @@ function waitOf(bucket: Bucket | undefined, perMinute: number | undefined): numb
   return bucket === undefined || perMinute === undefined ? 0 : waitMs(bucket, perMinute);
 }
 
-function hasRecovered({ tickets, requests, tokens, share }: Counters, nowMs: number): boolean {
+function hasRecovered({ inFlight, requests, tokens, share }: Counters, nowMs: number): boolean {
   const isFull = (bucket: Bucket | undefined, perMinute: number | undefined) =>
     perMinute === undefined || (refilled(bucket, perMinute, nowMs)?.level ?? perMinute) >= perMinute;
   return (
-    tickets.size === 0 && isFull(requests, share.requestsPerMinute) && isFull(tokens, share.tokensPerMinute)
+    inFlight.size === 0 && isFull(requests, share.requestsPerMinute) && isFull(tokens, share.tokensPerMinute)
   );
+}
+
+const MINUTE_MS = 60_000;
+/** Tolerates rounding errors after the exact wait. */
+const ROUNDING = 1e-6;
+
+/** A token bucket that refills steadily, up to one minute's worth. The level may be negative: the size of a request is known only at its end. */
+interface Bucket {
+  readonly level: number;
+  readonly atMs: number;
+}
+
+function fullBucket(perMinute: number, nowMs: number): Bucket {
+  return { level: perMinute, atMs: nowMs };
+}
+
+/** If the clock was set back, nothing is refilled. */
+function refill({ level, atMs }: Bucket, perMinute: number, nowMs: number): Bucket {
+  const added = (Math.max(0, nowMs - atMs) * perMinute) / MINUTE_MS;
+  return { level: Math.min(perMinute, level + added), atMs: nowMs };
+}
+
+function take({ level, atMs }: Bucket, amount: number): Bucket {
+  return { level: level - amount, atMs };
+}
+
+/** Time until one unit is in the bucket, or until it is full if it holds less than one; 0 if a request is admitted now. */
+function waitMs({ level }: Bucket, perMinute: number): number {
+  const missing = Math.min(1, perMinute) - level;
+  return missing <= ROUNDING ? 0 : (missing * MINUTE_MS) / perMinute;
 }

@@ -1,4 +1,4 @@
-/** All services that the gateway serves, by name, from the watched objects. */
+/** All services that the gateway serves, by name, and their list for a caller in the shape of OpenAI's and Anthropic's APIs. */
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import {
   createPublicNames,
@@ -7,6 +7,7 @@ import {
   serviceNamesOf,
 } from "../../src/gateway/public-names.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
+import type { Authenticated, Authentication, RequestHeaders } from "../keys/authentication.ts";
 import { type ServedModel, servedModel, serviceOfSlice } from "./served-model.ts";
 
 export class Models {
@@ -15,14 +16,9 @@ export class Models {
   readonly #slices = new Map<string, Map<string, EndpointSlice>>();
   readonly #models = new Map<string, ServedModel>();
   readonly #names = createPublicNames();
-  readonly #onChange: (key: string) => void;
 
-  /** `onChange` is called after each change or removal of a model. */
-  constructor(onChange: (key: string) => void) {
-    this.#onChange = onChange;
-  }
-
-  setService(key: string, service: InferenceService | undefined): void {
+  /** True if the model has changed or was removed. */
+  setService(key: string, service: InferenceService | undefined): boolean {
     if (service === undefined || service.metadata.deletionTimestamp !== undefined) {
       this.#services.delete(key);
       this.#names.remove(key);
@@ -30,18 +26,24 @@ export class Models {
       this.#services.set(key, service);
       this.#names.set(serviceNamesOf(service));
     }
-    this.#update(key);
+    return this.#update(key);
   }
 
-  setSlice(key: string, slice: EndpointSlice | undefined, before: EndpointSlice | undefined): void {
-    const service = serviceOfSlice(slice ?? before ?? { metadata: { name: key }, addressType: "IPv4" });
-    if (service === undefined) return;
+  /** Returns the `namespace/name` of the model that has changed. */
+  setSlice(
+    key: string,
+    slice: EndpointSlice | undefined,
+    before: EndpointSlice | undefined,
+  ): string | undefined {
+    const known = slice ?? before;
+    const service = known && serviceOfSlice(known);
+    if (service === undefined) return undefined;
     const slices = this.#slices.get(service) ?? new Map<string, EndpointSlice>();
     if (slice === undefined) slices.delete(key);
     else slices.set(key, slice);
     if (slices.size === 0) this.#slices.delete(service);
     else this.#slices.set(service, slices);
-    this.#update(service);
+    return this.#update(service) ? service : undefined;
   }
 
   get(key: string): ServedModel | undefined {
@@ -60,14 +62,97 @@ export class Models {
     return this.#names.namesOf(key, mayUse);
   }
 
-  #update(key: string): void {
+  #update(key: string): boolean {
     const service = this.#services.get(key);
-    if (service === undefined) {
-      if (this.#models.delete(key)) this.#onChange(key);
-      return;
-    }
-    const model = servedModel(service, [...(this.#slices.get(key)?.values() ?? [])]);
-    this.#models.set(key, model);
-    this.#onChange(key);
+    if (service === undefined) return this.#models.delete(key);
+    this.#models.set(key, servedModel(service, [...(this.#slices.get(key)?.values() ?? [])]));
+    return true;
   }
+}
+
+export interface ListedModel {
+  readonly name: string;
+  /** Further names of the same model. */
+  readonly aliases: readonly string[];
+  readonly model: ServedModel;
+}
+
+/** Each model once: a service by its own name if it has that name, else by its full name; an adapter by its name. */
+export async function listedModels(models: Models, caller: Authenticated): Promise<ListedModel[]> {
+  const usable = new Set<string>();
+  await Promise.all(
+    [...models.list()].map(async ({ key, namespace, name }) => {
+      const answer = await caller.mayUse({ namespace, name, names: models.namesOf(key) });
+      if (answer === "allowed") usable.add(key);
+    }),
+  );
+  const mayUse = (key: string): boolean => usable.has(key);
+  return [...usable].toSorted().flatMap((key) => {
+    const model = models.get(key);
+    if (model === undefined) return [];
+    const names = models.namesOf(key, mayUse);
+    const adapters = names.filter((name) => model.adapters.has(name) && name !== model.name);
+    const own = names.filter((name) => !adapters.includes(name));
+    const name = own.includes(model.name) ? model.name : key;
+    const service = { name, aliases: own.filter((other) => other !== name), model };
+    return [service, ...adapters.map((adapter) => ({ name: adapter, aliases: [], model }))];
+  });
+}
+
+export function renderModels(listed: readonly ListedModel[]): Readonly<Record<string, unknown>> {
+  const data = listed.map(renderModel);
+  return {
+    object: "list",
+    data,
+    has_more: false,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+  };
+}
+
+export function renderModel({ name, aliases, model }: ListedModel) {
+  const created = Date.parse(model.createdAt);
+  return {
+    id: name,
+    object: "model",
+    type: "model",
+    display_name: name,
+    aliases,
+    created: Number.isNaN(created) ? 0 : Math.floor(created / 1_000),
+    created_at: model.createdAt,
+    owned_by: model.namespace,
+    mode: model.mode,
+    context_length: model.contextLength,
+    ready: model.state === "ready",
+    state: model.state,
+    service: model.key,
+  };
+}
+
+export interface ModelListing {
+  readonly models: Models;
+  readonly authenticate: (headers: RequestHeaders) => Promise<Authentication>;
+}
+
+type ListResult =
+  | { readonly at: "listed"; readonly body: Readonly<Record<string, unknown>> }
+  | { readonly at: "unknown" }
+  | { readonly at: "refused"; readonly caller: Extract<Authentication, { at: "refused" }> };
+
+/** `service`: only that one. `model`: only the entry of that name, which may be an alias. */
+export async function listModels(
+  { models, authenticate }: ModelListing,
+  headers: RequestHeaders,
+  { service, model }: { readonly service?: string | undefined; readonly model?: string | undefined },
+): Promise<ListResult> {
+  const authentication = await authenticate(headers);
+  if (authentication.at === "refused") return { at: "refused", caller: authentication };
+  const listed = (await listedModels(models, authentication.caller)).filter(
+    (one) => service === undefined || one.model.key === service,
+  );
+  if (model === undefined) return { at: "listed", body: renderModels(listed) };
+  const found = listed.find(({ name, aliases }) => name === model || aliases.includes(model));
+  return found === undefined
+    ? { at: "unknown" }
+    : { at: "listed", body: { ...renderModel(found), id: model } };
 }

@@ -15,7 +15,7 @@ export interface ModelEndpoint {
   readonly ip: string;
   readonly port: number;
   /** Host or node, or the address if neither is known. */
-  readonly place: string;
+  readonly host: string;
 }
 
 /**
@@ -108,7 +108,7 @@ function readyEndpoints({ metadata, endpoints, ports }: EndpointSlice): ModelEnd
     const [ip] = addresses;
     if (ip === undefined || conditions?.ready === false) return [];
     const address = ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
-    return [{ address, ip, port, place: nodeName ?? metadata.labels?.[LABEL_HOST] ?? ip }];
+    return [{ address, ip, port, host: nodeName ?? metadata.labels?.[LABEL_HOST] ?? ip }];
   });
 }
 

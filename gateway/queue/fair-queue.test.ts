@@ -6,7 +6,7 @@ const share = (flow: string, given: Partial<Share> = {}): Share => ({
   flow,
   weight: 1,
   priority: 0,
-  person: undefined,
+  user: undefined,
   ...given,
 });
 
@@ -36,9 +36,9 @@ test("a key whose requests take longer gets fewer of them", () => {
   expect(short / long).toBeCloseTo(3, 1);
 });
 
-test("people behind one key share its part", () => {
-  const ann = share("webui", { person: "ann" });
-  const bob = share("webui", { person: "bob" });
+test("users behind one key share its part", () => {
+  const ann = share("webui", { user: "ann" });
+  const bob = share("webui", { user: "bob" });
   expect(serve([ann, bob, share("other")], 400)).toEqual([100, 100, 200]);
 });
 
@@ -61,9 +61,9 @@ test("a key that comes back after a pause saves up no turns", () => {
   expect(next.filter((item) => item === "back")).toHaveLength(10);
 });
 
-test("a person who comes back after a pause saves up no turns", () => {
+test("a user who comes back after a pause saves up no turns", () => {
   const queue = new FairQueue<string>();
-  const [busy, back] = [share("key", { person: "busy" }), share("key", { person: "back" })];
+  const [busy, back] = [share("key", { user: "busy" }), share("key", { user: "back" })];
   for (let index = 0; index < 150; index += 1) queue.push({ share: busy, item: "busy" });
   for (let index = 0; index < 100; index += 1) queue.next(1);
   for (let index = 0; index < 50; index += 1) queue.push({ share: back, item: "back" });
@@ -103,7 +103,7 @@ test("the order is the one in which requests are served, and asking for it chang
     flow: fc.constantFrom("a", "b", "c"),
     weight: fc.integer({ min: 1, max: 5 }),
     priority: fc.integer({ min: 0, max: 1 }),
-    person: fc.constantFrom(undefined, "x", "y"),
+    user: fc.constantFrom(undefined, "x", "y"),
   });
   fc.assert(
     fc.property(fc.array(shares, { maxLength: 30 }), (given) => {

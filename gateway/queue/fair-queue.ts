@@ -1,5 +1,5 @@
 /**
- * Weighted fair queue of one model. Between keys, and between the people behind one key, the next request is that of the
+ * Weighted fair queue of one model. Between keys, and between the users behind one key, the next request is that of the
  * one that has used the least time of slots in proportion to the weight. Higher priorities are served first. Without a clock.
  */
 
@@ -8,8 +8,8 @@ export interface Share {
   readonly flow: string;
   readonly weight: number;
   readonly priority: number;
-  /** A person behind the key, if the client names one. */
-  readonly person: string | undefined;
+  /** A user behind the key, if the client names one. */
+  readonly user: string | undefined;
 }
 
 export interface Waiting<T> {
@@ -17,17 +17,17 @@ export interface Waiting<T> {
   readonly item: T;
 }
 
-/** Keys of one priority, or people of one key: the one that has used least is next. */
+/** Keys of one priority, or users of one key: the one that has used least is next. */
 interface Usage {
   /** Time of slots used so far, divided by the weight. */
   used: number;
 }
 
-interface Person<T> extends Usage {
+interface User<T> extends Usage {
   readonly waiting: Waiting<T>[];
 }
 
-interface Flow<T> extends Usage, Turns<Person<T>> {}
+interface Flow<T> extends Usage, Turns<User<T>> {}
 
 /** Members that take turns. */
 interface Turns<Member extends Usage> {
@@ -48,19 +48,19 @@ export class FairQueue<T> {
   }
 
   push(waiting: Waiting<T>): void {
-    const { turns, flow, person } = this.#find(waiting.share);
+    const { turns, flow, user } = this.#find(waiting.share);
     if (!hasWaiting(flow)) flow.used = Math.max(flow.used, turns.floor);
-    if (person.waiting.length === 0) person.used = Math.max(person.used, flow.floor);
-    person.waiting.push(waiting);
+    if (user.waiting.length === 0) user.used = Math.max(user.used, flow.floor);
+    user.waiting.push(waiting);
     this.#size += 1;
   }
 
   /** Removes a request whose client has left or whose deadline has passed. False if it is no longer queued. */
   remove(waiting: Waiting<T>): boolean {
-    const { person } = this.#find(waiting.share);
-    const index = person.waiting.indexOf(waiting);
+    const { user } = this.#find(waiting.share);
+    const index = user.waiting.indexOf(waiting);
     if (index >= 0) {
-      person.waiting.splice(index, 1);
+      user.waiting.splice(index, 1);
       this.#size -= 1;
     }
     this.#forget(waiting.share);
@@ -68,7 +68,7 @@ export class FairQueue<T> {
   }
 
   /**
-   * Removes the request for which a full queue has no place: the newest of the key with most requests, and of the person with most
+   * Removes the request for which a full queue has no place: the newest of the key with most requests, and of the user with most
    * behind it, among those of the lowest priority. `last` is the request that was pushed last; it goes if no other key has more.
    */
   removeExcess(last: Waiting<T>): Waiting<T> {
@@ -78,9 +78,9 @@ export class FairQueue<T> {
     const turns = this.#priorities.get(priority);
     const own = priority === last.share.priority ? this.#find(last.share) : undefined;
     const flow = largest(turns?.members, ({ members }) => countWaiting(members), own?.flow);
-    const count = ({ waiting }: Person<T>) => waiting.length;
-    const person = largest(flow?.members, count, flow === own?.flow ? own?.person : undefined);
-    const excess = person?.waiting.at(-1) ?? last;
+    const count = ({ waiting }: User<T>) => waiting.length;
+    const user = largest(flow?.members, count, flow === own?.flow ? own?.user : undefined);
+    const excess = user?.waiting.at(-1) ?? last;
     this.remove(excess);
     return excess;
   }
@@ -92,9 +92,9 @@ export class FairQueue<T> {
     );
     const turns = this.#priorities.get(priority);
     const flow = turns && leastUsed(turns, hasWaiting);
-    const person = flow && leastUsed(flow, ({ waiting }) => waiting.length > 0);
-    const waiting = person?.waiting.shift();
-    if (turns === undefined || flow === undefined || person === undefined || waiting === undefined)
+    const user = flow && leastUsed(flow, ({ waiting }) => waiting.length > 0);
+    const waiting = user?.waiting.shift();
+    if (turns === undefined || flow === undefined || user === undefined || waiting === undefined)
       return undefined;
     this.#size -= 1;
     this.start(waiting.share, expectedSeconds);
@@ -103,17 +103,17 @@ export class FairQueue<T> {
 
   /** Charges a request that gets a slot. Usage before it is no debt to others that arrive now: they did not want these slots. */
   start(share: Share, expectedSeconds: number): void {
-    const { turns, flow, person } = this.#find(share);
+    const { turns, flow, user } = this.#find(share);
     turns.floor = Math.max(turns.floor, flow.used);
-    flow.floor = Math.max(flow.floor, person.used);
+    flow.floor = Math.max(flow.floor, user.used);
     this.charge(share, expectedSeconds);
   }
 
   /** Adds time of slots to a key; negative if a request took less than expected. */
   charge(share: Share, seconds: number): void {
-    const { flow, person } = this.#find(share);
+    const { flow, user } = this.#find(share);
     flow.used += seconds / share.weight;
-    person.used += seconds;
+    user.used += seconds;
     this.#forget(share);
   }
 
@@ -126,21 +126,20 @@ export class FairQueue<T> {
     return order;
   }
 
-  #find({ priority, flow: key, person: name = UNNAMED }: Share) {
+  #find({ priority, flow: key, user: name = UNNAMED }: Share) {
     const turns = entry(this.#priorities, priority, () => ({
       members: new Map<string, Flow<T>>(),
       floor: 0,
     }));
     const flow = entry(turns.members, key, () => newFlow<T>(turns.floor));
-    const person = entry(flow.members, name, () => ({ used: flow.floor, waiting: [] as Waiting<T>[] }));
-    return { turns, flow, person };
+    const user = entry(flow.members, name, () => ({ used: flow.floor, waiting: [] as Waiting<T>[] }));
+    return { turns, flow, user };
   }
 
   /** Drops members without requests and without debt: new ones would be the same. */
   #forget(share: Share): void {
-    const { turns, flow, person } = this.#find(share);
-    if (person.waiting.length === 0 && person.used <= flow.floor)
-      flow.members.delete(share.person ?? UNNAMED);
+    const { turns, flow, user } = this.#find(share);
+    if (user.waiting.length === 0 && user.used <= flow.floor) flow.members.delete(share.user ?? UNNAMED);
     if (!hasWaiting(flow) && flow.used <= turns.floor) turns.members.delete(share.flow);
   }
 
@@ -160,9 +159,9 @@ function newFlow<T>(used: number): Flow<T> {
 }
 
 function copyFlow<T>({ used, members, floor }: Flow<T>): Flow<T> {
-  const people = new Map<string, Person<T>>();
-  for (const [name, person] of members) people.set(name, { used: person.used, waiting: [...person.waiting] });
-  return { used, members: people, floor };
+  const users = new Map<string, User<T>>();
+  for (const [name, user] of members) users.set(name, { used: user.used, waiting: [...user.waiting] });
+  return { used, members: users, floor };
 }
 
 function entry<K, V>(map: Map<K, V>, key: K, create: () => V): V {
@@ -183,7 +182,7 @@ function someWait<T>({ members }: Turns<Flow<T>>): boolean {
   return false;
 }
 
-function countWaiting<T>(members: ReadonlyMap<string, Person<T>>): number {
+function countWaiting<T>(members: ReadonlyMap<string, User<T>>): number {
   let count = 0;
   for (const { waiting } of members.values()) count += waiting.length;
   return count;

@@ -5,7 +5,7 @@ import { manualClock } from "../testing/manual-clock.ts";
 import type { Share } from "./fair-queue.ts";
 import { ModelQueue, type SlotRequest } from "./model-queue.ts";
 
-const newShare = (flow = "key"): Share => ({ flow, weight: 1, priority: 0, person: undefined });
+const newShare = (flow = "key"): Share => ({ flow, weight: 1, priority: 0, user: undefined });
 
 function rig(addresses: readonly string[], given: Partial<ServedModel> = {}) {
   const clock = manualClock();
@@ -96,9 +96,9 @@ async function flooded(given: Flood) {
     }
   await new Promise(setImmediate);
   expect(queue.waiting).toBe(256);
-  const countsOf = (shares: Iterable<{ flow: string; person: string | undefined }>) => {
+  const countsOf = (shares: Iterable<{ flow: string; user: string | undefined }>) => {
     const counts: Record<string, number> = {};
-    for (const { flow, person } of shares) counts[person ?? flow] = (counts[person ?? flow] ?? 0) + 1;
+    for (const { flow, user } of shares) counts[user ?? flow] = (counts[user ?? flow] ?? 0) + 1;
     return counts;
   };
   return { waiting: countsOf(queue.order()), refused: countsOf(refused) };
@@ -141,10 +141,10 @@ test.each<[string, Flood, Record<string, number>]>([
     { a: 256 },
   ],
   [
-    "the newest of the person with most requests behind that key",
+    "the newest of the user with most requests behind that key",
     [
-      [300, { flow: "webui", person: "ann" }],
-      [2, { flow: "webui", person: "bob" }],
+      [300, { flow: "webui", user: "ann" }],
+      [2, { flow: "webui", user: "bob" }],
       [1, { flow: "other" }],
     ],
     { ann: 253, bob: 2, other: 1 },
@@ -153,7 +153,7 @@ test.each<[string, Flood, Record<string, number>]>([
   const { waiting, refused } = await flooded(given);
   expect(waiting).toEqual(expected);
   const sent: Record<string, number> = {};
-  for (const [count, { flow = "", person = flow }] of given) sent[person] = (sent[person] ?? 0) + count;
+  for (const [count, { flow = "", user = flow }] of given) sent[user] = (sent[user] ?? 0) + count;
   for (const [name, count] of Object.entries(sent))
     expect((waiting[name] ?? 0) + (refused[name] ?? 0)).toBe(count);
 });
@@ -221,12 +221,12 @@ test("keys alternate while both wait", async () => {
   expect(order.slice(0, 4).filter((flow) => flow === "one")).toHaveLength(2);
 });
 
-test("slots that were free are not counted against the key and the person who used them", async () => {
+test("slots that were free are not counted against the key and the user who used them", async () => {
   for (const [busy, other] of [
     [newShare("busy"), newShare("other")],
     [
-      { ...newShare(), person: "busy" },
-      { ...newShare(), person: "other" },
+      { ...newShare(), user: "busy" },
+      { ...newShare(), user: "other" },
     ],
   ] as const) {
     const { queue, request, release } = rig(["a"]);
@@ -245,7 +245,7 @@ test("slots that were free are not counted against the key and the person who us
       });
     release(first, "a");
     await new Promise(setImmediate);
-    const nameOf = ({ flow, person }: Share) => person ?? flow;
+    const nameOf = ({ flow, user }: Share) => user ?? flow;
     expect(served.map(nameOf).indexOf("busy")).toBeLessThanOrEqual(1);
   }
 });

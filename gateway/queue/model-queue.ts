@@ -2,8 +2,8 @@
 
 import type { Clock } from "../../src/util/ports.ts";
 import type { ServedModel } from "../models/served-model.ts";
-import { Replicas } from "../replicas/replicas.ts";
 import { FairQueue, type Share, type Waiting } from "./fair-queue.ts";
+import { Replicas } from "./replicas.ts";
 
 export interface SlotRequest {
   readonly share: Share;
@@ -121,13 +121,13 @@ export class ModelQueue {
   /** Keys of the waiting requests, in the order in which they will be served. */
   order(): readonly {
     readonly flow: string;
-    readonly person: string | undefined;
+    readonly user: string | undefined;
     readonly waitedMs: number;
   }[] {
     const now = this.#clock.monotonicMs();
     return this.#queue.order(this.#meanSeconds).map(({ share, item }) => ({
       flow: share.flow,
-      person: share.person,
+      user: share.user,
       waitedMs: now - item.since,
     }));
   }

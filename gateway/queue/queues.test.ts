@@ -1,85 +1,54 @@
 import { expect, test } from "vitest";
+import type { ServedModel } from "../models/served-model.ts";
 import { exampleModel } from "../testing/example-model.ts";
 import { manualClock } from "../testing/manual-clock.ts";
-import { Queues } from "./queues.ts";
-import { reportQueues } from "./report.ts";
+import { Queues, reportQueues } from "./queues.ts";
 
-const model = exampleModel(["a"]);
+const model = exampleModel(["a", "b"]);
 
-function rig(slots = 1) {
+function rig() {
   const clock = manualClock();
-  const queues = new Queues(clock);
-  queues.update(model.key, { ...model, slots }, 1);
-  const acquire = (id: string, flow = "key", person?: string) =>
-    queues.acquire(model, id, {
-      share: { flow, weight: 1, priority: 0, person },
+  const models = new Map<string, ServedModel>([[model.key, model]]);
+  const queues = new Queues({ get: (key) => models.get(key), list: () => models.values() }, clock);
+  queues.refresh(model.key);
+  const acquire = async (flow = "key", user?: string) =>
+    queues.get(model.key)?.acquire({
+      share: { flow, weight: 1, priority: 0, user },
       affinity: undefined,
       deadlineMs: clock.monotonicMs() + 60_000,
       signal: new AbortController().signal,
     });
-  return { clock, queues, acquire };
+  return { clock, models, queues, acquire };
 }
 
-test("the end of a request frees its slot once, whatever its id says later", async () => {
-  const { queues, acquire } = rig();
-  expect(await acquire("1")).toMatchObject({ at: "assigned" });
-  const second = acquire("2");
-  expect(queues.release("1", { hasFailed: false })).toBe(true);
-  expect(queues.release("1", { hasFailed: false })).toBe(false);
-  expect(await second).toMatchObject({ at: "assigned" });
-  expect(queues.inFlight).toBe(1);
+test("a replica gets requests once Envoy has accepted its address, and none after its slice is gone", async () => {
+  const { models, queues, acquire } = rig();
+  const capacity = () => queues.get(model.key)?.capacity;
+  const waiting = acquire();
+  expect(capacity()).toBe(0);
+  queues.setAccepted(model.key, ["b", "other"]);
+  expect(await waiting).toMatchObject({ at: "assigned", addresses: ["b"] });
+  queues.setAccepted(model.key, ["a", "b"]);
+  expect(capacity()).toBe(2);
+  models.set(model.key, exampleModel(["a"]));
+  queues.refresh(model.key);
+  expect(capacity()).toBe(1);
+  queues.setAccepted(model.key, undefined);
+  expect(capacity()).toBe(0);
 });
 
-test("a slot whose request was lost with its Envoy is freed after hours", async () => {
+test("gateways share the slots of each replica", () => {
+  const { models, queues } = rig();
+  models.set(model.key, { ...model, slots: 5 });
+  queues.setAccepted(model.key, ["a", "b"]);
+  expect(queues.get(model.key)?.capacity).toBe(10);
+  queues.setGateways(2);
+  expect(queues.get(model.key)?.capacity).toBe(6);
+});
+
+test("the report has slots, waits and the next position of each key, and no users", async () => {
   const { clock, queues, acquire } = rig();
-  await acquire("1");
-  clock.advance(4 * 3_600_000);
-  queues.releaseLost();
-  expect(queues.inFlight).toBe(1);
-  clock.advance(1);
-  queues.releaseLost();
-  expect(queues.inFlight).toBe(0);
-});
-
-test("old requests that Envoy no longer has lose their slots, the oldest first, and never more than it lacks", async () => {
-  const { clock, queues, acquire } = rig(4);
-  for (const id of ["1", "2", "3"]) {
-    await acquire(id);
-    clock.advance(3_000);
-  }
-  expect(queues.hasOld()).toBe(false);
-  clock.advance(1_001);
-  expect(queues.hasOld()).toBe(true);
-  expect(queues.releaseBeyond(new Map([[model.key, 3]]))).toEqual([]);
-  await acquire("4");
-  // The last one is on its way to Envoy, and the third one is not old enough to be sure.
-  expect(queues.releaseBeyond(new Map())).toEqual(["1"]);
-  expect(queues.inFlight).toBe(3);
-});
-
-test("whoever waits for a slot whose end was lost gets it before its wait of 30 s ends", async () => {
-  const { clock, queues, acquire } = rig();
-  await acquire("lost");
-  const waiting = acquire("next");
-  clock.advance(10_001);
-  expect(queues.hasOld()).toBe(true);
-  queues.releaseBeyond(new Map());
-  expect(await waiting).toMatchObject({ at: "assigned" });
-});
-
-test("an Envoy that exited frees all slots, and a deleted model refuses what waits", async () => {
-  const { queues, acquire } = rig();
-  await acquire("1");
-  const second = acquire("2");
-  queues.releaseAll();
-  expect(await second).toMatchObject({ at: "assigned" });
-  const third = acquire("3");
-  queues.update(model.key, undefined, 1);
-  expect(await third).toEqual({ at: "off" });
-});
-
-test("the report has slots, waits and the next position of each key, and no people", async () => {
-  const { clock, queues, acquire } = rig();
+  queues.setAccepted(model.key, ["a"]);
   expect(reportQueues(queues)).toEqual({
     queues: [
       {
@@ -89,10 +58,10 @@ test("the report has slots, waits and the next position of each key, and no peop
       },
     ],
   });
-  await acquire("1", "many");
-  for (const id of ["2", "3", "4"]) void acquire(id, "many", "ann");
+  await acquire("many");
+  for (let index = 0; index < 3; index += 1) void acquire("many", "ann");
   clock.advance(1_500);
-  void acquire("5", "one");
+  void acquire("one");
   clock.advance(250);
   const { queues: [report] = [] } = reportQueues(queues);
   expect(report).toEqual({

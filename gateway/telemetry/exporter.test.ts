@@ -11,7 +11,7 @@ const PARENT = "00f067aa0ba902b7";
 const ended: TracedRequest = {
   caller: "ada",
   model: "team-a/chat",
-  place: "mac-1",
+  host: "mac-1",
   tokens: { tokensIn: 12, tokensOut: 34, cached: 0, isEstimated: false },
   traceParent: `00-${TRACE}-${PARENT}-01`,
   finished: {

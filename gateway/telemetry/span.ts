@@ -9,7 +9,7 @@ export interface TracedRequest {
   /** `namespace/name` of the service. */
   readonly model: string;
   /** Host or node. */
-  readonly place: string;
+  readonly host: string;
   readonly tokens: TokenUsage;
   readonly finished: FinishedRequest;
   /** The client's trace. */
@@ -74,14 +74,14 @@ export function readTraceParent(text: string | undefined): string | undefined {
 
 /** Undefined if the client's trace is not sampled. `randomHex` returns a number of random bytes as hexadecimal digits. */
 export function spanOf(
-  { caller, model, place, tokens, finished, traceParent }: TracedRequest,
+  { caller, model, host, tokens, finished, traceParent }: TracedRequest,
   randomHex: (bytes: number) => string,
 ): Span | undefined {
   const parent = traceParent === undefined ? undefined : parseTraceParent(traceParent);
   if (parent?.isSampled === false) return undefined;
   const { status, startedMs, durationMs } = finished;
   const { attributes, error } = describeRequest({ model, finished });
-  const strings = { ...attributes, "metalbridge.host": place, "metalbridge.key": caller, ...error };
+  const strings = { ...attributes, "metalbridge.host": host, "metalbridge.key": caller, ...error };
   const counts = {
     "gen_ai.usage.input_tokens": tokens.tokensIn,
     "gen_ai.usage.output_tokens": tokens.tokensOut,

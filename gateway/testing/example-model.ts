@@ -14,7 +14,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     slots: 1,
     paths: undefined,
     runtime: "llamacpp",
-    endpoints: addresses.map((address) => ({ address, ip: address, port: 1, place: address })),
+    endpoints: addresses.map((address) => ({ address, ip: address, port: 1, host: address })),
     state: addresses.length > 0 ? "ready" : "starting",
     reason: undefined,
     prefersPrefix: false,

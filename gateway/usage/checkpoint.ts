@@ -5,7 +5,7 @@ import type { UsageRow } from "../../src/gateway/usage.ts";
 import { writeFileAtomic } from "../../src/util/atomic-file.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import type { Log } from "../../src/util/ports.ts";
-import type { LogPosition } from "../access-log/follow.ts";
+import type { LogPosition } from "../envoy/follow-log.ts";
 
 /** The usage of a day that is not known to be in its record. */
 export interface UnwrittenDay {

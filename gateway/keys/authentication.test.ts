@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readCredential } from "./credential.ts";
+import { readCredential } from "./authentication.ts";
 
 test("no header makes the reader fail, and a credential has no blank and at most 16,384 characters", () => {
   const header = fc.oneof(fc.string(), fc.array(fc.string()), fc.constant(undefined));

@@ -1,9 +1,9 @@
-/** Envoy as the rest of the gateway uses it: the current clusters, its access log, and the address on which it may listen. */
+/** Envoy as the gateway uses it: a cluster per model, its access log, and the address on which it may listen. */
 import { isLoopback } from "../src/http/loopback.ts";
 import { hostInUrl } from "../src/util/host-in-url.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import { type FollowedFile, type FollowOptions, followFile, type LogPosition } from "./access-log/follow.ts";
 import type { GatewayConfig } from "./config.ts";
+import { type FollowedFile, type FollowOptions, followFile, type LogPosition } from "./envoy/follow-log.ts";
 import { openEnvoy } from "./envoy/run/envoy.ts";
 import type {
   Envoy,
@@ -12,111 +12,126 @@ import type {
   EnvoyStopOptions,
   EnvoyTls,
   EnvoyUpstreamTls,
+  OnAccepted,
 } from "./envoy/types.ts";
 import type { ServedModel } from "./models/served-model.ts";
 
-export interface EdgePorts {
+export interface EnvoyProxyPorts {
   readonly config: GatewayConfig;
   readonly decideSocket: string;
   readonly models: () => Iterable<ServedModel>;
-  /** False while requests need no key: then only programs of this machine may connect. */
+  /** False while requests need no key: only programs on this machine may connect then. */
   readonly mayListenPublicly: () => boolean;
-  /** Envoy has accepted other endpoints of a service, by `namespace/name`. */
-  readonly onAccepted: (key: string) => void;
+  readonly onAccepted: OnAccepted;
   readonly onExited: () => void;
-  /** Where the process before has stopped to read the access log. */
+  /** Position up to which the previous process read the access log. */
   readonly readFrom: LogPosition | undefined;
   readonly onLines: FollowOptions["onLines"];
   readonly supervisor: EnvoyOptions["supervisor"];
   readonly clock: Clock;
   readonly log: Log;
-  readonly signal: AbortSignal;
 }
 
-export interface Edge {
+export interface EnvoyProxy {
+  /**
+   * Starts Envoy, or adopts the one of the previous process. May be repeated after a failure; the signal ends what a call has
+   * opened.
+   */
+  readonly open: (signal: AbortSignal) => Promise<void>;
+  /** Resolves once `open` has succeeded. */
+  readonly whenOpen: () => Promise<void>;
   /** Base URL of the gateway. */
   readonly url: () => string;
   readonly isRunning: () => boolean;
-  /** True while only programs of this machine can connect. */
+  /** True while only programs on this machine can connect. */
   readonly isLocal: () => boolean;
-  /** True if Envoy sends requests for this service to this address. */
-  readonly isServed: (key: string, address: string) => boolean;
-  /** The models have changed. */
+  /** Must be called when models have changed. Calls in the same turn of the event loop are merged. */
   readonly update: () => void;
-  /** The keys have changed. */
+  /** Must be called when keys have changed: they determine the address. */
   readonly relisten: () => Promise<void>;
-  /** Renames a large access log. To be called from time to time. */
+  /** Rotates the access log if it is large. Call periodically. */
   readonly rotate: () => Promise<void>;
-  /** Requests in flight of each service; undefined if Envoy cannot tell. */
+  /** Requests in flight by service; undefined if Envoy does not report them. */
   readonly activeRequests: () => Promise<ReadonlyMap<string, number> | undefined>;
-  readonly metrics: () => Promise<string | undefined>;
   /** Waits for requests in flight. A second call shortens the wait. */
   readonly stop: (options?: EnvoyStopOptions) => Promise<void>;
+}
+
+interface Running {
+  readonly envoy: Envoy;
+  readonly accessLog: FollowedFile;
 }
 
 const LOOPBACK = "127.0.0.1";
 const ROTATE_BYTES = 64 * 2 ** 20;
 
-export async function openEdge(ports: EdgePorts): Promise<Edge> {
+/** Has no effect before `open`. */
+export function createEnvoyProxy(ports: EnvoyProxyPorts): EnvoyProxy {
   const { config, log } = ports;
+  const opened = Promise.withResolvers<void>();
+  let running: Running | undefined;
   let address = addressOf(ports);
-  const accepted = new Map<string, ReadonlySet<string>>();
-  const envoy = await open(ports, address, (key, addresses) => {
-    if (addresses === undefined) accepted.delete(key);
-    else accepted.set(key, new Set(addresses));
-    ports.onAccepted(key);
-  });
-  const accessLog = await follow(ports, envoy);
-  let isLocal = isLoopback(address);
+  let isLocal = false;
   let isDue = false;
   const apply = (): void => {
     isDue = false;
-    // A failed write is retried by the Envoy part, and logged there.
-    void envoy.apply(clustersOf(ports.models()));
+    // openEnvoy logs and retries a failed write.
+    void running?.envoy.apply(clustersOf(ports.models()));
+  };
+  const update = (): void => {
+    if (isDue) return;
+    isDue = true;
+    setImmediate(apply);
   };
   let moving: Promise<void> | undefined;
-  const move = async (): Promise<void> => {
+  const move = async ({ envoy }: Running): Promise<void> => {
     for (let wanted = addressOf(ports); wanted !== address; wanted = addressOf(ports)) {
       log.info({ from: address, to: wanted }, "the gateway listens on another address");
       address = wanted;
-      // Both addresses count while one replaces the other.
+      // While one address replaces the other, Envoy accepts connections on both.
       isLocal = isLocal && isLoopback(wanted);
       await envoy.listenAt({ address, port: config.port });
       isLocal = isLoopback(address);
     }
   };
+  const relisten = async (): Promise<void> => {
+    if (running === undefined) return;
+    moving ??= move(running).finally(() => {
+      moving = undefined;
+    });
+    await moving;
+  };
   return {
+    open: async (signal) => {
+      address = addressOf(ports);
+      running = await open(ports, address, signal);
+      isLocal = isLoopback(address);
+      opened.resolve();
+      // Models and keys may have changed since Envoy got its first configuration.
+      update();
+      void relisten();
+    },
+    whenOpen: () => opened.promise,
     url: () => urlOf(config, address),
-    isRunning: () => envoy.isRunning(),
+    isRunning: () => running?.envoy.isRunning() === true,
     isLocal: () => isLocal,
-    isServed: (key, endpoint) => accepted.get(key)?.has(endpoint) === true,
-    update: () => {
-      if (isDue) return;
-      isDue = true;
-      setImmediate(apply);
-    },
-    relisten: () => {
-      moving ??= move().finally(() => {
-        moving = undefined;
-      });
-      return moving;
-    },
+    update,
+    relisten,
     rotate: async () => {
-      if (accessLog.size() < ROTATE_BYTES) return;
-      await envoy.accessLog.rotate();
+      if (running === undefined || running.accessLog.size() < ROTATE_BYTES) return;
+      await running.envoy.accessLog.rotate();
     },
-    activeRequests: () => envoy.activeRequests(),
-    metrics: () => envoy.metrics(),
+    activeRequests: async () => running?.envoy.activeRequests(),
     stop: async (options) => {
-      await envoy.stop(options);
-      await accessLog.settle();
+      await running?.envoy.stop(options);
+      await running?.accessLog.settle();
     },
   };
 }
 
-function open(ports: EdgePorts, address: string, onAccepted: EnvoyOptions["onAccepted"]): Promise<Envoy> {
-  const { config, decideSocket, supervisor, models, clock, log, signal } = ports;
-  return openEnvoy({
+async function open(ports: EnvoyProxyPorts, address: string, signal: AbortSignal): Promise<Running> {
+  const { config, decideSocket, supervisor, models, onAccepted, onExited, clock, log } = ports;
+  const envoy = await openEnvoy({
     dir: config.dir,
     envoy: config.envoy,
     listen: { address, port: config.port },
@@ -126,13 +141,16 @@ function open(ports: EdgePorts, address: string, onAccepted: EnvoyOptions["onAcc
     decideSocket,
     supervisor,
     onAccepted,
-    onExited: ports.onExited,
+    onExited,
     limits: { maxBodyBytes: config.maxBodyBytes },
     cors: config.corsOrigins.length === 0 ? undefined : { allowOrigins: config.corsOrigins },
     clock,
     log,
     signal,
   });
+  const { readFrom: from, onLines } = ports;
+  const accessLog = await followFile({ file: envoy.accessLog.file, from, onLines, clock, log, signal });
+  return { envoy, accessLog };
 }
 
 function upstreamTlsOf({
@@ -148,14 +166,7 @@ function pair(certificateFile: string | undefined, keyFile: string | undefined):
   return certificateFile === undefined || keyFile === undefined ? undefined : { certificateFile, keyFile };
 }
 
-function follow(
-  { readFrom: from, onLines, clock, log, signal }: EdgePorts,
-  envoy: Envoy,
-): Promise<FollowedFile> {
-  return followFile({ file: envoy.accessLog.file, from, onLines, clock, log, signal });
-}
-
-function addressOf({ config, mayListenPublicly }: EdgePorts): string {
+function addressOf({ config, mayListenPublicly }: EnvoyProxyPorts): string {
   return mayListenPublicly() || isLoopback(config.address) ? config.address : LOOPBACK;
 }
 
@@ -164,17 +175,19 @@ function urlOf({ port, tlsCert }: GatewayConfig, address: string): string {
   return `${tlsCert === undefined ? "http" : "https"}://${hostInUrl(host)}:${port}/v1`;
 }
 
-/** The same object for the same model, so that only changed models are rendered. */
+/** An unchanged model keeps its object, because only changed clusters are rendered. */
 const clusters = new WeakMap<ServedModel, EnvoyCluster>();
 
 function clustersOf(models: Iterable<ServedModel>): EnvoyCluster[] {
   return [...models].map((model) => {
     const known = clusters.get(model);
     if (known !== undefined) return known;
-    const endpoints = model.endpoints.map(({ ip, port, place }) => {
-      const host = place === ip ? undefined : place;
-      return { address: ip, port, host, isHealthy: true };
-    });
+    const endpoints = model.endpoints.map(({ ip, port, host }) => ({
+      address: ip,
+      port,
+      host: host === ip ? undefined : host,
+      isHealthy: true,
+    }));
     const { key: name, tlsName, keepsConnections } = model;
     const cluster = { name, endpoints, tlsName, keepsConnections };
     clusters.set(model, cluster);

@@ -3,21 +3,21 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
-import { demandLeaseName } from "../../src/api/demand-lease.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { connect } from "../../src/kube/client/connect.ts";
-import { createClient } from "../../src/kube/client/create-client.ts";
-import { LEASES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
-import { systemClock } from "../../src/kube/system-clock.ts";
-import type { KubeClient } from "../../src/kube/types.ts";
-import { writeAccountKubeconfig } from "../../test/bed/identity.ts";
-import { must } from "../../test/bed/must.ts";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
-import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
-import { exampleModel } from "../testing/example-model.ts";
-import { manualClock } from "../testing/manual-clock.ts";
+import { demandLeaseName } from "../src/api/demand-lease.ts";
+import type { InferenceService } from "../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { connect } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
+import { LEASES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS } from "../src/kube/kinds.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
+import type { KubeClient } from "../src/kube/types.ts";
+import { writeAccountKubeconfig } from "../test/bed/identity.ts";
+import { must } from "../test/bed/must.ts";
+import { sharedCluster } from "../test/cluster/cluster.ts";
+import { keepLines, type LogLine } from "../test/fixtures/log-lines.ts";
 import { createDemand, type DemandPorts } from "./demand.ts";
+import { exampleModel } from "./testing/example-model.ts";
+import { manualClock } from "./testing/manual-clock.ts";
 
 const LEASE_RIGHT = {
   apiGroups: ["coordination.k8s.io"],

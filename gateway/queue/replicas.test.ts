@@ -6,7 +6,7 @@ const LATER = 100_000;
 function replicas(addresses: readonly string[], slots = 100): Replicas {
   const one = new Replicas();
   one.set(
-    addresses.map((address) => ({ address, ip: address, port: 1, place: address })),
+    addresses.map((address) => ({ address, ip: address, port: 1, host: address })),
     slots,
     0,
   );
@@ -14,7 +14,7 @@ function replicas(addresses: readonly string[], slots = 100): Replicas {
 }
 
 const endpoints = (...addresses: string[]) =>
-  addresses.map((address) => ({ address, ip: address, port: 1, place: address }));
+  addresses.map((address) => ({ address, ip: address, port: 1, host: address }));
 
 test("the replica with the fewest requests is next", () => {
   const three = replicas(["a", "b", "c"]);

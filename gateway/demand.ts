@@ -5,12 +5,12 @@ import {
   demandRenewal,
   type ReportedDemand,
   renderDemandLease,
-} from "../../src/api/demand-lease.ts";
-import { LEASES } from "../../src/kube/kinds.ts";
-import type { Lease } from "../../src/kube/objects.ts";
-import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
-import type { ServedModel } from "../models/served-model.ts";
+} from "../src/api/demand-lease.ts";
+import { LEASES } from "../src/kube/kinds.ts";
+import type { Lease } from "../src/kube/objects.ts";
+import type { ApiFailure, KubeClient } from "../src/kube/types.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
+import type { ServedModel } from "./models/served-model.ts";
 
 export interface DemandPorts {
   readonly client: Pick<KubeClient, "jsonPatch" | "create">;

@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { followFile, type LogPosition } from "./follow.ts";
+import { followFile, type LogPosition } from "./follow-log.ts";
 
 async function openLog() {
   const stack = new AsyncDisposableStack();

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Log } from "../src/util/ports.ts";
-import { createTlsFailures } from "./tls-failures.ts";
+import { createTlsFailures } from "./finished-requests.ts";
 
 test("a service whose certificate cannot be verified is reported once, and again after a success", () => {
   const warned: object[] = [];

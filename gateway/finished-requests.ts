@@ -1,0 +1,101 @@
+/** Finished requests, from Envoy's access log: ends each, charges its tokens, and updates the metrics. */
+import type { Log } from "../src/util/ports.ts";
+import { decodeAssignment } from "./decide/assignment.ts";
+import { type FinishedRequest, parseAccessLogLine } from "./envoy/access-log.ts";
+import type { TokenUsage } from "./limits/limits.ts";
+import { labelsOf, observeByModel, type RequestMetrics } from "./metrics.ts";
+import type { Requests } from "./requests.ts";
+import type { TracedRequest } from "./telemetry/span.ts";
+
+export interface FinishedRequestsPorts {
+  readonly requests: Pick<Requests, "end">;
+  readonly metrics: RequestMetrics;
+  /** Called for each request that was assigned to a replica. */
+  readonly onUsage: (request: TracedRequest) => void;
+  readonly log: Log;
+}
+
+/** Returns the function that processes lines of the access log. */
+export function createFinishedRequests(ports: FinishedRequestsPorts): (lines: readonly string[]) => void {
+  const reportTlsFailure = createTlsFailures(ports.log);
+  return (lines) => {
+    for (const line of lines) {
+      const finished = parseAccessLogLine(line);
+      if (finished === undefined) continue;
+      reportTlsFailure(finished);
+      finish(finished, ports);
+    }
+  };
+}
+
+function finish(finished: FinishedRequest, { requests, metrics, onUsage }: FinishedRequestsPorts): void {
+  const { requestId, status, durationMs, firstByteMs } = finished;
+  const assignment = finished.ticket === undefined ? undefined : decodeAssignment(finished.ticket);
+  // Without an assignment, the client left between the decision and the replica, or the request was refused.
+  const tokens = assignment === undefined ? NO_TOKENS : tokensOf(finished);
+  const hasFailed = hasReplicaFailed(finished);
+  requests.end(requestId, "finished", { tokens, tokensPerSecond: speedOf(finished), hasFailed });
+  if (assignment === undefined) return;
+  const { caller, model, host, waitedMs, traceParent } = assignment;
+  metrics.requests.add({ ...labelsOf(model), code: String(status) });
+  observeByModel(metrics.duration, model, durationMs / 1_000);
+  observeByModel(metrics.wait, model, waitedMs / 1_000);
+  if (firstByteMs !== undefined) observeByModel(metrics.firstByte, model, firstByteMs / 1_000);
+  onUsage({ caller, model, host, tokens, finished, traceParent });
+}
+
+/** Average bytes per token of an English prompt. */
+const PROMPT_BYTES = 4;
+/** Their uploads are audio, not text. */
+const AUDIO_PATH = /\/audio\/trans(cription|lation)s$/;
+/** Bytes per token of a streamed response: one event with its JSON. */
+const STREAM_BYTES = 180;
+const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
+
+/** Tokens as reported by the engine, or an estimate if the client left before the report. */
+export function tokensOf(finished: FinishedRequest): TokenUsage {
+  const { tokens, bytesReceived, bytesSent, status, firstByteMs, path } = finished;
+  if (tokens !== undefined)
+    return { tokensIn: tokens.in, tokensOut: tokens.out, cached: tokens.cached, isEstimated: false };
+  // The replica refused the request or never received it.
+  if (status >= 400 || finished.endpoint === undefined) return NO_TOKENS;
+  return {
+    tokensIn: AUDIO_PATH.test(path) ? 0 : Math.ceil(bytesReceived / PROMPT_BYTES),
+    tokensOut: firstByteMs === undefined ? 0 : Math.ceil(bytesSent / STREAM_BYTES),
+    cached: 0,
+    isEstimated: true,
+  };
+}
+
+/** Minimum number of tokens for a meaningful speed. */
+const MIN_TOKENS = 16;
+
+/** Tokens per second of one request, including its prompt. */
+export function speedOf({ tokens, durationMs }: FinishedRequest): number | undefined {
+  if (tokens === undefined || tokens.out < MIN_TOKENS || durationMs <= 0) return undefined;
+  return (tokens.out * 1_000) / durationMs;
+}
+
+/** Envoy's flags for a replica that did not answer: connection failure or termination, reset, no healthy host. */
+const FAILURES = new Set(["UF", "UC", "UR", "UH", "URX"]);
+
+export function hasReplicaFailed({ flags = "", status }: FinishedRequest): boolean {
+  return (status === 0 || status >= 502) && flags.split(",").some((flag) => FAILURES.has(flag));
+}
+
+/** Warns about replicas whose certificate cannot be verified: once per service, until a replica answers. */
+export function createTlsFailures(
+  log: Log,
+): (finished: Pick<FinishedRequest, "cluster" | "endpoint" | "details">) => void {
+  const reported = new Set<string>();
+  return ({ cluster: service, endpoint, details }) => {
+    if (service === undefined) return;
+    if (details === "via_upstream") reported.delete(service);
+    if (details?.includes("TLS_error") !== true || reported.has(service)) return;
+    reported.add(service);
+    log.warn(
+      { service, endpoint, details },
+      "TLS to a replica failed; check its certificate and --upstream-ca",
+    );
+  };
+}

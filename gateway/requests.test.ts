@@ -1,0 +1,240 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createHeldBodies } from "./limits/bodies.ts";
+import { createOwnCounters } from "./limits/own-counters.ts";
+import type { ServedModel } from "./models/served-model.ts";
+import { Queues } from "./queue/queues.ts";
+import { Requests } from "./requests.ts";
+import { exampleModel } from "./testing/example-model.ts";
+import { manualClock } from "./testing/manual-clock.ts";
+
+const ADDRESSES = ["a:1", "b:1"];
+const CALLER = { id: "key", limits: {} };
+const MAX_BODY = 1_000;
+const settled = () => new Promise(setImmediate);
+
+function rig({ slots = 1, addresses = ["a:1"] }: { slots?: number; addresses?: readonly string[] } = {}) {
+  const clock = manualClock();
+  const models = new Map<string, ServedModel>();
+  const queues = new Queues({ get: (key) => models.get(key), list: () => models.values() }, clock);
+  const counters = createOwnCounters();
+  const bodies = createHeldBodies(MAX_BODY);
+  const requests = new Requests({
+    queues,
+    limits: {
+      // As with shared counters, the answer may come after the request has ended.
+      admit: async (key, id, nowMs) => {
+        await settled();
+        counters.begin(key, {}, id, nowMs);
+        return { at: "admitted" };
+      },
+      ended: (id, { tokensIn, tokensOut }, nowMs) => void counters.end(id, tokensIn + tokensOut, nowMs),
+    },
+    bodies,
+    onAdmitted: () => {},
+    clock,
+  });
+  const model = exampleModel(addresses, { slots });
+  const serve = (served: ServedModel | undefined): void => {
+    if (served === undefined) models.delete(model.key);
+    else models.set(model.key, served);
+    queues.refresh(model.key);
+  };
+  serve(model);
+  queues.setAccepted(model.key, ADDRESSES);
+  const start = (id: string, signal = new AbortController().signal) => {
+    const share = { flow: CALLER.id, weight: 1, priority: 0, user: undefined };
+    const deadlineMs = clock.monotonicMs() + 60_000;
+    return requests.start({ id, caller: CALLER, model, share, affinity: undefined, deadlineMs, signal });
+  };
+  const endLost = (active?: ReadonlyMap<string, number>): readonly string[] => {
+    const lost = requests.findLost(active);
+    for (const [id, why] of lost) requests.end(id, why);
+    return [...lost.keys()];
+  };
+  const queue = () => queues.get(model.key);
+  return { clock, model, queues, queue, requests, counters, bodies, serve, start, endLost };
+}
+
+test("the end of a request frees its slot once, even if it is reported again", async () => {
+  const { requests, start } = rig();
+  expect(await start("1")).toMatchObject({ at: "assigned" });
+  const second = start("2");
+  await settled();
+  expect(requests.end("1", "finished")).toBe(true);
+  expect(requests.end("1", "finished")).toBe(false);
+  expect(await second).toMatchObject({ at: "assigned" });
+  expect(requests.inFlight).toBe(1);
+});
+
+test("a request that Envoy still counts is ended after hours", async () => {
+  const { clock, model, requests, start, endLost } = rig();
+  await start("1");
+  clock.advance(4 * 3_600_000);
+  const active = new Map([[model.key, 1]]);
+  expect(endLost(active)).toEqual([]);
+  clock.advance(1);
+  expect(requests.findLost(active)).toEqual(new Map([["1", "too old"]]));
+  endLost(active);
+  expect(requests.inFlight).toBe(0);
+});
+
+test("old requests that Envoy no longer has are ended, the oldest first, and no more than Envoy lacks", async () => {
+  const { clock, model, requests, start, endLost } = rig({ slots: 4 });
+  for (const id of ["1", "2", "3"]) {
+    await start(id);
+    clock.advance(3_000);
+  }
+  expect(requests.hasOld()).toBe(false);
+  clock.advance(1_001);
+  expect(requests.hasOld()).toBe(true);
+  expect(endLost(new Map([[model.key, 3]]))).toEqual([]);
+  expect(endLost(undefined)).toEqual([]);
+  await start("4");
+  // The last one is on its way to Envoy, and the third one is not old enough.
+  expect(endLost(new Map())).toEqual(["1"]);
+  expect(requests.inFlight).toBe(3);
+});
+
+test("a request that waits for a slot whose end was lost gets it before its wait of 30 s ends", async () => {
+  const { clock, requests, start, endLost } = rig();
+  await start("lost");
+  const waiting = start("next");
+  await settled();
+  clock.advance(10_001);
+  expect(requests.hasOld()).toBe(true);
+  endLost(new Map());
+  expect(await waiting).toMatchObject({ at: "assigned" });
+});
+
+test("an Envoy that exited frees all slots and bodies, and a deleted model refuses what waits", async () => {
+  const { requests, bodies, serve, start } = rig();
+  for (const id of ["b1", "b2", "b3", "b4"]) bodies.take(id, "key", MAX_BODY, 0);
+  await start("1");
+  const second = start("2");
+  await settled();
+  requests.endAll();
+  expect(await second).toMatchObject({ at: "assigned" });
+  expect(bodies.take("b5", "key", MAX_BODY, 0)).toBe(true);
+  const third = start("3");
+  await settled();
+  serve(undefined);
+  expect(await third).toEqual({ at: "off" });
+  expect(await start("4")).toEqual({ at: "off" });
+});
+
+test("a repeated question takes the place of the first one, which may still wait", async () => {
+  const { requests, queue, start } = rig();
+  await start("1");
+  const first = start("2");
+  await settled();
+  const repeated = start("2");
+  expect(await first).toEqual({ at: "left" });
+  await settled();
+  expect(queue()?.waiting).toBe(1);
+  requests.end("1", "finished");
+  expect(await repeated).toMatchObject({ at: "assigned" });
+  expect(requests.inFlight).toBe(1);
+});
+
+test("a request that ends just when it gets a slot passes the slot to the next one", async () => {
+  const { requests, start } = rig();
+  await start("1");
+  const [second, third] = [start("2"), start("3")];
+  await settled();
+  requests.end("1", "finished");
+  requests.end("2", "finished");
+  expect(await second).toEqual({ at: "left" });
+  expect(await third).toMatchObject({ at: "assigned" });
+  expect(requests.inFlight).toBe(1);
+});
+
+test("the end of a request of a deleted model leaves the slots of a new model with its name", async () => {
+  const { model, queues, queue, requests, serve, start } = rig();
+  await start("old");
+  serve(undefined);
+  serve(model);
+  queues.setAccepted(model.key, ADDRESSES);
+  expect(await start("new")).toMatchObject({ at: "assigned" });
+  requests.end("old", "finished");
+  expect(queue()?.inFlight).toBe(1);
+});
+
+const id = fc.constantFrom("1", "2", "3", "4");
+const WHAT = [
+  "exit",
+  "age",
+  "lose",
+  "delete",
+  "lackReplicas",
+  "serve",
+  "start",
+  "finish",
+  "close",
+  "settle",
+] as const;
+type Step = (typeof WHAT)[number];
+const OFTEN: readonly Step[] = ["start", "start", "start", "finish", "close", "settle", "settle"];
+const step = fc.record({ what: fc.constantFrom<Step[]>(...WHAT, ...OFTEN), id });
+
+/** The parts of `rig` under random steps. */
+function randomRig() {
+  const { clock, model, queue, requests, counters, bodies, serve, start, endLost } = rig({
+    addresses: ADDRESSES,
+  });
+  const questions: { readonly id: string; readonly closing: AbortController }[] = [];
+  const results: Promise<unknown>[] = [];
+  const steps: Record<Step, (id: string) => unknown> = {
+    start: (id) => {
+      const closing = new AbortController();
+      questions.push({ id, closing });
+      bodies.take(id, CALLER.id, 1, clock.monotonicMs());
+      results.push(start(id, closing.signal));
+    },
+    finish: (id) => requests.end(id, "finished"),
+    close: (id) => questions.find((one) => one.id === id)?.closing.abort(),
+    settle: async () => {
+      for (let turn = 0; turn < 3; turn += 1) await settled();
+      const { inFlight = 0, waiting = 0, capacity = 0 } = queue() ?? {};
+      expect(inFlight).toBeLessThanOrEqual(requests.inFlight);
+      // Otherwise a free slot was lost.
+      if (waiting > 0) expect(inFlight).toBeGreaterThanOrEqual(capacity);
+    },
+    exit: () => requests.endAll(),
+    age: () => clock.advance(11_000),
+    lose: () => endLost(new Map()),
+    delete: () => serve(undefined),
+    lackReplicas: () => serve({ ...model, endpoints: [] }),
+    serve: () => serve(model),
+  };
+  const finish = async (): Promise<void> => {
+    for (const { closing } of questions) closing.abort();
+    await Promise.all(results);
+    for (const { id } of questions) requests.end(id, "finished");
+    serve(model);
+    const { inFlight, waiting } = queue() ?? {};
+    expect({ inFlight, waiting, requests: requests.inFlight }).toEqual({
+      inFlight: 0,
+      waiting: 0,
+      requests: 0,
+    });
+    expect(counters.inFlight().size).toBe(0);
+    for (const body of ["v", "x", "y", "z"]) expect(bodies.take(body, CALLER.id, MAX_BODY, 0)).toBe(true);
+  };
+  return { steps, finish };
+}
+
+test("no order of ends leaks a slot, a place in the limits or a body, or frees one twice", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (sequence) => {
+      const { steps, finish } = randomRig();
+      for (const { what, id } of sequence) {
+        // Other steps follow each other before anything that waits goes on.
+        const done = steps[what](id);
+        if (done instanceof Promise) await done;
+      }
+      await finish();
+    }),
+    { numRuns: 300 },
+  );
+});

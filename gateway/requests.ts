@@ -1,0 +1,212 @@
+/** Requests in progress: what each holds of Envoy's memory, of its key's limits and of a replica's slots, until `end` returns it. */
+import type { KeyLimits } from "../src/gateway/key.ts";
+import type { Clock } from "../src/util/ports.ts";
+import type { HeldBodies } from "./limits/bodies.ts";
+import type { Admission, Limits, TokenUsage } from "./limits/limits.ts";
+import type { ServedModel } from "./models/served-model.ts";
+import type { Share } from "./queue/fair-queue.ts";
+import type { ModelQueue, SlotRequest, SlotResult } from "./queue/model-queue.ts";
+import type { Queues } from "./queue/queues.ts";
+
+/** Why a request ended, or its current attempt to get a slot. */
+export type EndReason =
+  /** Its line is in the access log. */
+  | "finished"
+  /** A limit or the queue refused it. */
+  | "refused"
+  /** Envoy closed the question before it had the answer: the client left, or Envoy asks again. */
+  | "unanswered"
+  /** Envoy asked again. */
+  | "repeated"
+  | "envoy exited"
+  /** Envoy no longer has it, and the access log has no line, for example because its disk was full. */
+  | "line lost"
+  | "too old";
+
+/** Results of a finished request. */
+export interface Outcome {
+  readonly tokens: TokenUsage;
+  readonly tokensPerSecond?: number | undefined;
+  readonly hasFailed: boolean;
+}
+
+export interface NewRequest extends SlotRequest {
+  /** Envoy's id of the request. */
+  readonly id: string;
+  readonly caller: { readonly id: string; readonly limits: KeyLimits };
+  readonly model: ServedModel;
+}
+
+export type StartResult = SlotResult | Extract<Admission, { readonly at: "refused" }>;
+
+export interface RequestsPorts {
+  readonly queues: Queues;
+  readonly limits: Limits;
+  readonly bodies: HeldBodies;
+  /** Called when the limits have admitted a request, before it waits for a slot. */
+  readonly onAdmitted: (model: ServedModel) => void;
+  readonly clock: Clock;
+}
+
+/** One question of Envoy about a request. Envoy may ask twice about the same request, also while the first question waits. */
+interface Attempt {
+  /** Identifies it to the limits. */
+  readonly limitId: string;
+  readonly model: string;
+  readonly share: Share;
+  /** Aborts its wait in the queue. */
+  readonly leaving: AbortController;
+  slot: Slot | undefined;
+}
+
+interface Slot {
+  /** Not the name of the model, which another service may have by the end of the request. */
+  readonly queue: ModelQueue;
+  readonly address: string;
+  readonly since: number;
+}
+
+/** After these, Envoy still has the request with its body. */
+const KEPT_BY_ENVOY: ReadonlySet<EndReason> = new Set(["refused", "unanswered", "repeated"]);
+const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
+const NO_OUTCOME: Outcome = { tokens: NO_TOKENS, hasFailed: false };
+
+/** A slot must not stay taken forever if Envoy's count of requests is wrong. */
+const MAX_REQUEST_MS = 4 * 3_600_000;
+/** Age at which Envoy is asked whether it still has a request: a request that waits for its slot must get it within 30 s. */
+const OLD_MS = 10_000;
+/** Maximum time between the slot and Envoy's request to the replica. */
+const SETTLED_MS = 1_000;
+
+export class Requests {
+  readonly #ports: RequestsPorts;
+  /** By Envoy's id. Those with a slot are in the order in which they got it. */
+  readonly #attempts = new Map<string, Attempt>();
+  #started = 0;
+
+  constructor(ports: RequestsPorts) {
+    this.#ports = ports;
+  }
+
+  /** Requests that have a slot. */
+  get inFlight(): number {
+    return this.#assigned().length;
+  }
+
+  /** Passes the request through the limits of its key, then the queue of its model. */
+  async start({ id, caller, model, signal, ...request }: NewRequest): Promise<StartResult> {
+    const { limits, queues, onAdmitted, clock } = this.#ports;
+    this.end(id, "repeated");
+    if (signal.aborted) return { at: "left" };
+    this.#started += 1;
+    const leaving = new AbortController();
+    const limitId = `${id}/${this.#started}`;
+    const attempt: Attempt = { limitId, model: model.key, share: request.share, leaving, slot: undefined };
+    this.#attempts.set(id, attempt);
+    signal.addEventListener("abort", () => this.#endAttempt(id, attempt, "unanswered"), { once: true });
+    const admission = await limits.admit(caller, limitId, clock.nowMs());
+    if (admission.at === "refused") {
+      this.#endAttempt(id, attempt, "refused");
+      return admission;
+    }
+    if (this.#attempts.get(id) !== attempt) {
+      limits.ended(limitId, NO_TOKENS, clock.nowMs());
+      return { at: "left" };
+    }
+    onAdmitted(model);
+    const queue = queues.get(model.key);
+    const result = await queue?.acquire({ ...request, signal: leaving.signal });
+    if (queue !== undefined && result?.at === "assigned") return this.#assign(id, attempt, queue, result);
+    this.#endAttempt(id, attempt, "refused");
+    // Without a queue, the model was deleted.
+    return result ?? { at: "off" };
+  }
+
+  /** Returns what the request holds: its slot, its place in the limits, and its body unless Envoy keeps it. False if it holds nothing. */
+  end(id: string, why: EndReason, { tokens, ...measured }: Outcome = NO_OUTCOME): boolean {
+    const { limits, bodies, clock } = this.#ports;
+    if (!KEPT_BY_ENVOY.has(why)) bodies.release(id);
+    const attempt = this.#attempts.get(id);
+    if (attempt === undefined) return false;
+    this.#attempts.delete(id);
+    limits.ended(attempt.limitId, tokens, clock.nowMs());
+    if (attempt.slot === undefined) attempt.leaving.abort();
+    else this.#free(attempt.share, attempt.slot, measured);
+    return true;
+  }
+
+  /** Ends all requests of an Envoy that exited. Those that wait end with the connection of their question. */
+  endAll(): void {
+    for (const { id } of this.#assigned()) this.end(id, "envoy exited");
+    this.#ports.bodies.releaseAll();
+  }
+
+  /** True if a request is so old that its line in the access log may be lost. */
+  hasOld(): boolean {
+    const [oldest] = this.#assigned();
+    return oldest !== undefined && this.#ports.clock.monotonicMs() - oldest.since > OLD_MS;
+  }
+
+  /**
+   * Requests whose line in the access log is lost, with the reason. `active`: the number of requests that Envoy has, by model;
+   * undefined if it is not known.
+   */
+  findLost(active: ReadonlyMap<string, number> | undefined): ReadonlyMap<string, EndReason> {
+    const now = this.#ports.clock.monotonicMs();
+    const assigned = this.#assigned();
+    const young = assigned.filter(({ since }) => now - since <= MAX_REQUEST_MS);
+    const old = assigned.slice(0, assigned.length - young.length);
+    const lost = new Map<string, EndReason>(old.map(({ id }) => [id, "too old"]));
+    if (active === undefined) return lost;
+    const surplus = new Map<string, number>();
+    const surplusOf = (model: string): number => surplus.get(model) ?? -(active.get(model) ?? 0);
+    for (const { model, since } of young)
+      if (now - since > SETTLED_MS) surplus.set(model, surplusOf(model) + 1);
+    // The oldest come first.
+    for (const { id, model, since } of young) {
+      if (now - since <= OLD_MS || surplusOf(model) <= 0) continue;
+      surplus.set(model, surplusOf(model) - 1);
+      lost.set(id, "line lost");
+    }
+    return lost;
+  }
+
+  #assign(
+    id: string,
+    attempt: Attempt,
+    queue: ModelQueue,
+    result: Extract<SlotResult, { readonly at: "assigned" }>,
+  ): SlotResult {
+    const [address = ""] = result.addresses;
+    const slot: Slot = { queue, address, since: this.#ports.clock.monotonicMs() };
+    // It ended after the queue had given it the slot.
+    if (this.#attempts.get(id) !== attempt) {
+      this.#free(attempt.share, slot, NO_OUTCOME);
+      return { at: "left" };
+    }
+    attempt.slot = slot;
+    this.#attempts.delete(id);
+    this.#attempts.set(id, attempt);
+    return result;
+  }
+
+  /** A later attempt of the same request goes on. */
+  #endAttempt(id: string, attempt: Attempt, why: EndReason): void {
+    if (this.#attempts.get(id) === attempt) this.end(id, why);
+  }
+
+  #free(
+    share: Share,
+    { queue, address, since }: Slot,
+    { tokensPerSecond, hasFailed }: Omit<Outcome, "tokens">,
+  ): void {
+    const seconds = (this.#ports.clock.monotonicMs() - since) / 1_000;
+    queue.release({ share, address, seconds, tokensPerSecond, hasFailed });
+  }
+
+  #assigned(): readonly { readonly id: string; readonly model: string; readonly since: number }[] {
+    return [...this.#attempts].flatMap(([id, { model, slot }]) =>
+      slot === undefined ? [] : [{ id, model, since: slot.since }],
+    );
+  }
+}
