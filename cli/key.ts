@@ -1,6 +1,6 @@
 /** `metalbridge key`: manages the keys of the gateway. */
 import { type Command, Option } from "commander";
-import { keyEntries } from "../src/gateway/key-entries.ts";
+import { keyEntries } from "../src/gateway/key-secret.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { durationParser, type OutputFormat, outputFlag, parseDuration, parseName } from "./cluster/flags.ts";
 import { keyCreate, keyRevoke, keyRotate, keySwitch, keyUpdate } from "./key/actions.ts";

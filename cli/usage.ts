@@ -1,7 +1,7 @@
 /** `metalbridge usage`: sums the usage records of the gateway. */
 import { type Command, InvalidArgumentError } from "commander";
 import { LABEL_USAGE } from "../src/api/group.ts";
-import { readUsageRecord } from "../src/gateway/usage-csv.ts";
+import { readUsageRecord } from "../src/gateway/usage.ts";
 import { dayOf } from "../src/gateway/usage-record.ts";
 import { CONFIG_MAPS } from "../src/kube/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";

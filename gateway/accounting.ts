@@ -13,8 +13,7 @@ import type { UsageFacts } from "./metrics.ts";
 import { createTelemetryExporter } from "./telemetry/exporter.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
 import type { CheckpointFile } from "./usage/checkpoint.ts";
-import { createUsageRecorder } from "./usage/recorder.ts";
-import { watchRecords } from "./usage/watch-records.ts";
+import { createUsageRecorder, watchRecords } from "./usage/recorder.ts";
 
 export interface Accounting {
   readonly limits: Limits;

@@ -4,7 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { SERVICE_HEADER } from "../../src/gateway/service-header.ts";
+import { SERVICE_HEADER } from "../../src/gateway/headers.ts";
 import { Pipelines } from "../../src/http/pipelines.ts";
 import type { Log } from "../../src/util/ports.ts";
 import type { BodyBudget, BodyShare } from "./body/budget.ts";

@@ -1,9 +1,15 @@
 /** `metalbridge key create`, `update`, `rotate`, `disable`, `enable` and `revoke`. */
 import { type Command, InvalidArgumentError } from "commander";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { type GatewayKey, keyState, rotateKey, switchKey } from "../../src/gateway/key.ts";
+import {
+  firstKeyWords,
+  type GatewayKey,
+  keyState,
+  lastKeyWords,
+  rotateKey,
+  switchKey,
+} from "../../src/gateway/key.ts";
 import type { NewKey } from "../../src/gateway/key-secret.ts";
-import { firstKeyWords, lastKeyWords } from "../../src/gateway/key-words.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";

@@ -1,13 +1,14 @@
 /** Usage of the gateway, grouped and rendered. Pure. */
-import { renderCsv } from "../../src/gateway/csv.ts";
+
+import type { UsageRecord } from "../../src/gateway/usage.ts";
 import {
   chargedTokens,
   DIMENSIONS,
+  renderCsv,
   sumUsage,
   type UsageCounts,
   type UsageDimension,
 } from "../../src/gateway/usage.ts";
-import type { UsageRecord } from "../../src/gateway/usage-csv.ts";
 import { compareText } from "../../src/util/text.ts";
 import { formatTable } from "../program/table.ts";
 

@@ -1,7 +1,6 @@
 /** Names that the filters, the routes and the access log share with the decision service. */
 
-import { HOST_HEADER } from "../../src/gateway/host-header.ts";
-import { SERVICE_HEADER } from "../../src/gateway/service-header.ts";
+import { HOST_HEADER, SERVICE_HEADER } from "../../src/gateway/headers.ts";
 
 export const HEADERS = {
   /** From the decision service: the cluster that serves the request. The endpoint gets it, too. */

@@ -1,12 +1,18 @@
 /** The record of one day: counts in memory, and writes them into its ConfigMap without loss and without counting anything twice. */
-import type { UsageCounts, UsageOf } from "../../src/gateway/usage.ts";
-import { readUsageRecord } from "../../src/gateway/usage-csv.ts";
+import {
+  addCounts,
+  chargedTokens,
+  readUsageRecord,
+  type UsageCounts,
+  type UsageOf,
+  type UsageRow,
+  usageId,
+} from "../../src/gateway/usage.ts";
 import { recordName, renderUsageRecord } from "../../src/gateway/usage-record.ts";
 import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { ApiFailure, ApiResult, KubeClient } from "../../src/kube/types.ts";
 import type { UnwrittenDay } from "./checkpoint.ts";
-import { createUsageCounters, type UsageCounters } from "./counters.ts";
 
 export interface DayRecord {
   readonly day: string;
@@ -131,4 +137,58 @@ function put(
 
 function withMark(record: ConfigMap, id: string): ConfigMap {
   return { ...record, metadata: { ...record.metadata, annotations: { [ANNOTATION_WRITE]: id } } };
+}
+
+/** A ConfigMap holds 1 MiB. Up to this size, new rows have all dimensions. */
+const DETAILED_BYTES = 600_000;
+/** Up to this size, new rows have only a key. Beyond it, usage is added to one row. */
+const KEYED_BYTES = 850_000;
+/** Size of a row without its dimensions. */
+const COUNTS_BYTES = 80;
+export const OTHER = "(other)";
+
+export interface UsageCounters {
+  readonly add: (of: UsageOf, counts: UsageCounts) => void;
+  readonly rows: () => readonly UsageRow[];
+  /** Tokens of the key that count against limits and budgets. */
+  readonly tokens: (key: string) => number;
+}
+
+/** Counts usage into rows whose total size fits into a ConfigMap. */
+export function createUsageCounters(
+  from: Iterable<UsageRow> = [],
+  bounds = { detailedBytes: DETAILED_BYTES, keyedBytes: KEYED_BYTES },
+): UsageCounters {
+  const byId = new Map<string, UsageRow>();
+  const tokensByKey = new Map<string, number>();
+  let bytes = 0;
+  const rowFor = (of: UsageOf): UsageOf => {
+    if (byId.has(usageId(of))) return of;
+    const keyed = { key: of.key, namespace: OTHER, model: OTHER, host: OTHER };
+    if (bytes + sizeOf(of) <= bounds.detailedBytes) return of;
+    if (byId.has(usageId(keyed)) || bytes + sizeOf(keyed) <= bounds.keyedBytes) return keyed;
+    return { ...keyed, key: OTHER };
+  };
+  const add = (of: UsageOf, counts: UsageCounts): void => {
+    const { key, namespace, model, host } = rowFor(of);
+    const row = { key, namespace, model, host };
+    const found = byId.get(usageId(row));
+    if (found === undefined) bytes += sizeOf(row);
+    byId.set(usageId(row), { ...row, ...addCounts(found ?? NONE, counts) });
+    tokensByKey.set(key, chargedTokens(counts) + (tokensByKey.get(key) ?? 0));
+  };
+  for (const row of from) add(row, row);
+  return { add, rows: () => [...byId.values()], tokens: (key) => tokensByKey.get(key) ?? 0 };
+}
+
+const NONE: UsageCounts = {
+  requests: 0,
+  estimatedRequests: 0,
+  tokensIn: 0,
+  tokensOut: 0,
+  tokensCached: 0,
+};
+
+function sizeOf(of: UsageOf): number {
+  return Buffer.byteLength(usageId(of)) + COUNTS_BYTES;
 }

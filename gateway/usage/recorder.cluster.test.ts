@@ -4,7 +4,7 @@ import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
-import { readUsageRecord } from "../../src/gateway/usage-csv.ts";
+import { readUsageRecord } from "../../src/gateway/usage.ts";
 import { renderUsageRecord } from "../../src/gateway/usage-record.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
@@ -16,8 +16,7 @@ import { must } from "../../test/bed/must.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { type CheckpointFile, openCheckpoint } from "./checkpoint.ts";
-import { createUsageRecorder, type UsageRecorder } from "./recorder.ts";
-import { watchRecords } from "./watch-records.ts";
+import { createUsageRecorder, type UsageRecorder, watchRecords } from "./recorder.ts";
 
 const within = { timeout: 30_000, interval: 20 };
 const OF = { key: "ada", namespace: "team-a", model: "chat", host: "mac-1" };

@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { CONSOLE_PATH } from "../../src/console/protocol.ts";
-import { ASK_HOST_HEADER, HOST_HEADER } from "../../src/gateway/host-header.ts";
+import { ASK_HOST_HEADER, HOST_HEADER } from "../../src/gateway/headers.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { pathBelow } from "./body.ts";
 import type { SessionData } from "./session/session.ts";

@@ -5,7 +5,8 @@ import type { Secret } from "../kube/objects.ts";
 import { sha256Hex } from "../util/hash.ts";
 import { isoSeconds } from "../util/iso-seconds.ts";
 import { parseJson } from "../util/parse-json.ts";
-import { type GatewayKey, gatewayKeySchema, type KeyHash } from "./key.ts";
+import { compareText } from "../util/text.ts";
+import { type GatewayKey, gatewayKeySchema, type KeyEntry, type KeyHash, keyState } from "./key.ts";
 
 /** Type of the Secrets, for people; Secrets of other types work, too. */
 const KEY_SECRET_TYPE = "metalbridge.dev/gateway-key";
@@ -87,6 +88,25 @@ export function hashKey(text: string): string {
 /** The characters of a key that lists show. */
 export function keyHint(text: string): string {
   return text.slice(0, HINT_LENGTH);
+}
+
+/** Keys as lists show them: without their hashes, sorted by name. */
+export function keyEntries(secrets: readonly Secret[], nowMs: number): readonly KeyEntry[] {
+  return secrets
+    .map((secret): KeyEntry => {
+      const { name, creationTimestamp: createdAt } = secret.metadata;
+      const read = readKeySecret(secret);
+      if (read.at === "invalid") return { name, createdAt, state: "invalid", problem: read.problem };
+      const { hashes, ...key } = read.key;
+      const keys = hashes.map((hash) => ({
+        hint: hash.hint,
+        state: keyState(read.key, nowMs, hash),
+        createdAt: hash.createdAt,
+        expiresAt: hash.expiresAt,
+      }));
+      return { name, createdAt, state: keyState(read.key, nowMs), ...key, keys };
+    })
+    .sort((a, b) => compareText(a.name, b.name));
 }
 
 function decodeText(base64: string): string {

@@ -1,8 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseCsv, renderCsv } from "./csv.ts";
-import { sumUsage, type UsageRow } from "./usage.ts";
-import { readUsageRecord } from "./usage-csv.ts";
+import { parseCsv, readUsageRecord, renderCsv, sumUsage, type UsageRow } from "./usage.ts";
 import { dayOf, monthOf, recordName, renderUsageRecord } from "./usage-record.ts";
 
 const text = fc.string({ minLength: 1 });

@@ -1,6 +1,7 @@
-/** Usage of the gateway: rows of counters, and sums over them. */
+/** Usage of the gateway: rows of counters, sums over them, and their records as comma-separated values. Imports nothing outside this folder but labels, because the console's pages use it too. */
+import { LABEL_USAGE_DAY } from "../api/group.ts";
 
-/** What a row counts for. */
+/** The dimensions of a row. */
 export interface UsageOf {
   /** Id of the key, or of the user of Kubernetes. */
   readonly key: string;
@@ -13,9 +14,9 @@ export interface UsageOf {
 
 export interface UsageCounts {
   readonly requests: number;
-  /** Requests whose tokens are estimated, because the client left early. */
+  /** Requests whose tokens are estimated because the client left early. */
   readonly estimatedRequests: number;
-  /** Tokens of the prompts, cached ones included. */
+  /** Tokens of the prompts, including cached ones. */
   readonly tokensIn: number;
   readonly tokensOut: number;
   readonly tokensCached: number;
@@ -64,11 +65,84 @@ export function usageId({ key, namespace, model, host }: UsageOf): string {
   return [key, namespace, model, host].join("\0");
 }
 
-/** Tokens that limits and budgets count. */
+/** Tokens that count against limits and budgets. */
 export function chargedTokens({ tokensIn, tokensOut }: Pick<UsageCounts, "tokensIn" | "tokensOut">): number {
   return tokensIn + tokensOut;
 }
 
 function countsOf({ requests, estimatedRequests, tokensIn, tokensOut, tokensCached }: UsageRow): UsageCounts {
   return { requests, estimatedRequests, tokensIn, tokensOut, tokensCached };
+}
+
+/** Key of a record in the data of its ConfigMap. */
+export const USAGE_FIELD = "usage.csv";
+const COLUMNS = [...DIMENSIONS, ...COUNTS] as const;
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+
+/** The fields of a ConfigMap that are read. */
+export interface UsageConfigMap {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** All columns, with a header. */
+export function renderUsageCsv(rows: Iterable<UsageRow>): string {
+  return renderCsv([COLUMNS, ...Array.from(rows, (row) => COLUMNS.map((column) => String(row[column])))]);
+}
+
+/** Undefined if the ConfigMap is not a usage record. Lines with invalid counts are dropped. */
+export function readUsageRecord({ metadata, data }: UsageConfigMap): UsageRecord | undefined {
+  const day = metadata.labels?.[LABEL_USAGE_DAY] ?? "";
+  const text = data?.[USAGE_FIELD];
+  if (!DAY.test(day) || text === undefined) return undefined;
+  const [header = [], ...lines] = parseCsv(text);
+  const rows = lines.flatMap((line) => {
+    const field = (column: (typeof COLUMNS)[number]) => line[header.indexOf(column)] ?? "";
+    const count = (column: (typeof COUNTS)[number]) => Number(field(column));
+    const row: UsageRow = {
+      key: field("key"),
+      namespace: field("namespace"),
+      model: field("model"),
+      host: field("host"),
+      requests: count("requests"),
+      estimatedRequests: count("estimatedRequests"),
+      tokensIn: count("tokensIn"),
+      tokensOut: count("tokensOut"),
+      tokensCached: count("tokensCached"),
+    };
+    return COUNTS.every((name) => Number.isSafeInteger(row[name]) && row[name] >= 0) ? [row] : [];
+  });
+  return { day, rows };
+}
+
+export interface UsageRecord {
+  readonly day: string;
+  readonly rows: readonly UsageRow[];
+}
+
+/** Comma-separated values of RFC 4180. */
+export function renderCsv(lines: Iterable<readonly string[]>): string {
+  let text = "";
+  for (const line of lines) text += `${line.map(quoted).join(",")}\n`;
+  return text;
+}
+
+/** Never fails: an unbalanced quote ends with the text. Empty lines are dropped. */
+export function parseCsv(text: string): readonly (readonly string[])[] {
+  const lines: string[][] = [];
+  let line: string[] = [];
+  for (const [, quotedField, plainField, end] of text.matchAll(FIELD)) {
+    line.push(quotedField === undefined ? (plainField ?? "") : quotedField.replaceAll('""', '"'));
+    if (end === ",") continue;
+    if (line.length > 1 || line[0] !== "") lines.push(line);
+    line = [];
+  }
+  return lines;
+}
+
+/** One field and the separator after it. */
+const FIELD = /(?:"((?:[^"]|"")*)"?|([^,\r\n]*))(,|\r?\n|$)/g;
+
+function quoted(field: string): string {
+  return /[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field;
 }

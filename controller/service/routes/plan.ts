@@ -3,8 +3,8 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { keyOf, serviceName } from "../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
+import { SERVICE_HEADER } from "../../../src/gateway/headers.ts";
 import type { PublicNames } from "../../../src/gateway/public-names.ts";
-import { SERVICE_HEADER } from "../../../src/gateway/service-header.ts";
 import type {
   AIGatewayRoute,
   AIGatewayRouteRule,

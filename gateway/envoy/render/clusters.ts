@@ -1,8 +1,7 @@
 /** Clusters, one per service beside the decision service's own. Their endpoints come from the gateway's endpoint server. Pure. */
 import { DECIDE_CLUSTER, HEADERS, METADATA } from "../names.ts";
 import type { EnvoyCluster } from "../types.ts";
-import { secretAt } from "./secrets.ts";
-import { type Config, seconds, typed, typedMessage } from "./typed.ts";
+import { type Config, seconds, secretAt, typed, typedMessage } from "./typed.ts";
 
 const DEFAULT_MAX_CONNECTIONS = 4_096;
 const DEFAULT_SLOW_START_MS = 10_000;

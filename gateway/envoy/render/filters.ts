@@ -1,6 +1,6 @@
 /** The HTTP filters of the listener, in order. Pure. */
 
-import { ASK_HOST_HEADER } from "../../../src/gateway/host-header.ts";
+import { ASK_HOST_HEADER } from "../../../src/gateway/headers.ts";
 import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, METADATA, STEERING_PREFIXES } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
 import { renderScan } from "./scan.ts";

@@ -5,8 +5,7 @@ import type { EnvoyCors, ListenAddress } from "../types.ts";
 import { renderEarlyMutation, renderFilters } from "./filters.ts";
 import { renderLocalReplies } from "./local-replies.ts";
 import { renderRoutes } from "./routes.ts";
-import { secretAt } from "./secrets.ts";
-import { type Config, discovery, seconds, typed, typedMessage } from "./typed.ts";
+import { type Config, discovery, seconds, secretAt, typed, typedMessage } from "./typed.ts";
 
 const HEADERS_TIMEOUT = "10s";
 /** Kept of a request that is not authenticated yet, and of a response that its client does not read. */

@@ -7,7 +7,7 @@ import type { EnvoyCluster } from "../types.ts";
 import { renderBootstrap } from "./bootstrap.ts";
 import { joinClusters, renderCluster, renderDecideCluster } from "./clusters.ts";
 import { renderListeners } from "./listener.ts";
-import { renderSecret, renderTrust } from "./secrets.ts";
+import { renderSecret, renderTrust } from "./typed.ts";
 
 const CLUSTERS: readonly EnvoyCluster[] = [
   {

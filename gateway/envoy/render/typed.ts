@@ -1,4 +1,6 @@
-/** The forms that Envoy's configuration repeats. Pure. */
+/** Building blocks of Envoy's configuration: typed messages, discovery files, and secrets. Pure. */
+import { dirname } from "node:path";
+import type { EnvoyTls } from "../types.ts";
 
 /** Envoy's configuration as JSON. */
 export type Config = Readonly<Record<string, unknown>>;
@@ -23,4 +25,38 @@ export function seconds(ms: number): string {
 /** One file of a discovery service. */
 export function discovery(resources: readonly Config[]): string {
   return `${JSON.stringify({ resources })}\n`;
+}
+
+const SECRET = "metalbridge";
+
+/** Reference to the only secret in a file. */
+export function secretAt(file: string): Config {
+  return { name: SECRET, sds_config: { resource_api_version: "V3", path_config_source: { path: file } } };
+}
+
+/** File with a certificate. Envoy reads the certificate again when a file is renamed into its folder. */
+export function renderSecret({ certificateFile, keyFile }: EnvoyTls): string {
+  return secret({
+    tls_certificate: {
+      certificate_chain: { filename: certificateFile },
+      private_key: { filename: keyFile },
+      watched_directory: { path: dirname(certificateFile) },
+    },
+  });
+}
+
+/** File with the trusted CA certificates. */
+export function renderTrust(caFile: string): string {
+  return secret({
+    validation_context: {
+      trusted_ca: { filename: caFile },
+      watched_directory: { path: dirname(caFile) },
+    },
+  });
+}
+
+function secret(content: Config): string {
+  return discovery([
+    typedMessage("extensions.transport_sockets.tls.v3.Secret", { name: SECRET, ...content }),
+  ]);
 }

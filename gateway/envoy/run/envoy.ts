@@ -11,7 +11,7 @@ import { hostInUrl } from "../../../src/util/host-in-url.ts";
 import { serveEndpoints } from "../eds/server.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
 import { renderListeners } from "../render/listener.ts";
-import { renderSecret, renderTrust } from "../render/secrets.ts";
+import { renderSecret, renderTrust } from "../render/typed.ts";
 import type {
   Envoy,
   EnvoyCluster,

@@ -16,11 +16,11 @@ import {
   switchKey,
   WEIGHT_MAX,
 } from "../../../src/gateway/key.ts";
-import { keyEntries } from "../../../src/gateway/key-entries.ts";
 import {
   encodeKey,
   KEY_BYTES,
   KEY_FIELD,
+  keyEntries,
   keySecret,
   newKey,
   readKeySecret,

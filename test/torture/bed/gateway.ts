@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { hashKey, KEY_BYTES, keySecret, keyText } from "../../../src/gateway/key-secret.ts";
-import { readUsageRecord } from "../../../src/gateway/usage-csv.ts";
+import { readUsageRecord } from "../../../src/gateway/usage.ts";
 import { CONFIG_MAPS, SECRETS } from "../../../src/kube/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { envoyPath, envoyPids } from "../../bed/envoy.ts";

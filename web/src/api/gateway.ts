@@ -1,7 +1,7 @@
 /** The gateway, with the key of the session: the console's server passes the requests on. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { CONSOLE_PATH, GATEWAY_KEYS_PATH } from "../../../src/console/protocol.ts";
-import { HOST_HEADER } from "../../../src/gateway/host-header.ts";
+import { HOST_HEADER } from "../../../src/gateway/headers.ts";
 import type { CreatedKey, KeyFields, KeyList } from "../../../src/gateway/key.ts";
 import { ConsoleError, isOfGateway, jsonOf, request, requestJson } from "./request.ts";
 

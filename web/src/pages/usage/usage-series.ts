@@ -1,11 +1,12 @@
 /** Usage of several days as series of a chart and as rows of a table. Pure. */
+
+import type { UsageRecord } from "../../../../src/gateway/usage.ts";
 import {
   chargedTokens,
   sumUsage,
   type UsageDimension,
   type UsageRow,
 } from "../../../../src/gateway/usage.ts";
-import type { UsageRecord } from "../../../../src/gateway/usage-csv.ts";
 
 export interface UsageSeries {
   /** Empty for all others together. */

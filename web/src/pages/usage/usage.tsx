@@ -4,11 +4,12 @@ import { Download } from "lucide-react";
 import { useMemo } from "react";
 import {
   chargedTokens,
+  renderUsageCsv,
   sumUsage,
   type UsageDimension,
+  type UsageRecord,
   type UsageRow,
 } from "../../../../src/gateway/usage.ts";
-import { renderUsageCsv, type UsageRecord } from "../../../../src/gateway/usage-csv.ts";
 import { useSearchParam } from "../../address/search.ts";
 import { useNow } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";

@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { KeyEntry, KeyList } from "../../../../../src/gateway/key.ts";
-import { lastKeyWords } from "../../../../../src/gateway/key-words.ts";
+import { lastKeyWords } from "../../../../../src/gateway/key.ts";
 import { changeGatewayKey, deleteGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
 import type { ButtonProps } from "../../../parts/button.tsx";
 import { Confirm } from "../../../parts/dialog.tsx";

@@ -1,7 +1,7 @@
 /** Creates a key, or changes one. A new key is shown once. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
-import { firstKeyWords } from "../../../../../src/gateway/key-words.ts";
+import { firstKeyWords } from "../../../../../src/gateway/key.ts";
 import { changeGatewayKey, createGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
 import { Button } from "../../../parts/button.tsx";
 import { Command } from "../../../parts/copy.tsx";

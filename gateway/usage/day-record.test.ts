@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { renderUsageRecord } from "../../src/gateway/usage-record.ts";
-import { createUsageCounters, OTHER } from "./counters.ts";
+import { createUsageCounters, OTHER } from "./day-record.ts";
 
 const ONE = { requests: 1, estimatedRequests: 0, tokensIn: 10, tokensOut: 5, tokensCached: 2 };
 const OF = { key: "ada", namespace: "team-a", model: "chat", host: "mac-1" };
