@@ -20,7 +20,7 @@ const UNOPTIMIZED = ["--no-opt", "--no-maglev"];
 /** A third less memory for what is idle; a collection takes longer, but there is little to collect. */
 const SMALL = ["--single-threaded-gc", "--optimize-for-size", "--v8-pool-size=1", ...YOUNG];
 /**
- * The server scores models by the thousand, and the extender nodes: compiled for size that takes ten times as long. What
+ * The server scores models and nodes by the thousand: compiled for size that takes ten times as long. What
  * they make on the way is of no use a moment later, and must not fill the old space: not by pretenuring, not while it is
  * marked bit by bit (a whole collection takes 20 ms). The heap grows in small steps. One optimizing compiler is enough: a
  * second one's code is 10 MB.
@@ -106,7 +106,7 @@ function becomeSmall() {
 }
 
 function smallFlags() {
-  if (["server", "scheduler-extender", "gateway"].includes(process.argv[2])) return QUICK;
+  if (["server", "gateway"].includes(process.argv[2])) return QUICK;
   return isAgent() ? [...SMALL, ...UNOPTIMIZED] : SMALL;
 }
 
@@ -116,10 +116,7 @@ function isAgent() {
 
 /** Runs for months: on hosts beside models that need the memory, in the cluster within a limit. */
 function isDaemon() {
-  return (
-    isAgent() ||
-    ["controller", "server", "scheduler-extender", "node", "gateway"].includes(process.argv[2] ?? "")
-  );
+  return isAgent() || ["controller", "server", "node", "gateway"].includes(process.argv[2] ?? "");
 }
 
 /** glibc gives each thread an arena of its own, which an idle process never gives back. Engines do not inherit it. */

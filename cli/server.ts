@@ -26,6 +26,15 @@ export function configureServer(command: Command): void {
       "--health-port <n>",
       "port of /healthz, /readyz and /metrics; 0 chooses a free port (default: 9464)",
     )
+    .option(
+      "--extender-port <n>",
+      "port that kube-scheduler connects to as its extender; 0 chooses a free port (default: none)",
+    )
+    .option(
+      "--extender-tls-cert <file>",
+      "certificate chain (PEM) of the extender's port (default: plain HTTP, on loopback only)",
+    )
+    .option("--extender-tls-key <file>", "private key (PEM) of the extender's port")
     .option("--metrics-prefix <name>", "prefix of the density metrics (default: metalbridge_density)")
     .option(
       "--score-weights <pairs>",

@@ -8,11 +8,9 @@ import { preflightOf } from "../controller/preflight/config.ts";
 import { podsSettingsOf, probingOf } from "../controller/service/pods/config.ts";
 import { gatewayConfigSchema, parseGatewayConfig } from "../gateway/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
-import { extenderConfigSchema, parseExtenderConfig } from "../server/extender/config.ts";
 import { configureController } from "./controller.ts";
 import { configureGateway } from "./gateway.ts";
 import { configureNode } from "./node.ts";
-import { configureSchedulerExtender } from "./scheduler-extender.ts";
 import { configureServer } from "./server.ts";
 
 /** By key: as given on the command line, and what becomes of it where that is another. No value is the default. */
@@ -103,6 +101,9 @@ const SERVER: Given = {
   tlsKey: ["/key"],
   healthAddress: ["0.0.0.0"],
   healthPort: ["2", 2],
+  extenderPort: ["3", 3],
+  extenderTlsCert: ["/extender-cert"],
+  extenderTlsKey: ["/extender-key"],
   metricsPrefix: ["other"],
   scoreWeights: ["cost=0.5", { tps: 0.7, utilization: 0.2, cost: 0.5 }],
   console: ["", true],
@@ -120,18 +121,6 @@ const SERVER: Given = {
   gatewayNamespace: ["edge"],
   gatewayKeysNamespace: ["keys"],
   gatewayKubernetesTokens: ["", true],
-};
-const EXTENDER: Given = {
-  kubeconfig: ["/k"],
-  context: ["c"],
-  address: ["127.0.0.2"],
-  port: ["1", 1],
-  tlsCert: ["/cert"],
-  tlsKey: ["/key"],
-  insecureListen: ["", true],
-  healthAddress: ["0.0.0.0"],
-  healthPort: ["2", 2],
-  scoreWeights: ["cost=0.5", { tps: 0.7, utilization: 0.2, cost: 0.5 }],
 };
 const NODE: Given = {
   kubeconfig: ["/k"],
@@ -153,7 +142,6 @@ const NODE: Given = {
 test.each([
   ["controller", configureController, parseControllerConfig, controllerConfigSchema, CONTROLLER],
   ["server", configureServer, parseServerConfig, serverConfigSchema, SERVER],
-  ["scheduler extender", configureSchedulerExtender, parseExtenderConfig, extenderConfigSchema, EXTENDER],
   ["gateway", configureGateway, parseGatewayConfig, gatewayConfigSchema, GATEWAY],
   ["node", configureNode, parseNodeConfig, nodeConfigSchema, NODE],
 ] as const)("every setting of the %s can be given by its flag", (_, configure, parse, schema, given) => {

@@ -216,16 +216,12 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       load: async () => (await import("./controller.ts")).configureController,
     },
     server: {
-      summary: "Run the density API server, which reports what fits on each machine and what is placed there",
+      summary: "Run the server: the density API, the console, and the extender of kube-scheduler",
       load: async () => (await import("./server.ts")).configureServer,
     },
     gateway: {
       summary: "Run the gateway, which serves all services under one base URL through Envoy",
       load: async () => (await import("./gateway.ts")).configureGateway,
-    },
-    "scheduler-extender": {
-      summary: "Run the extender of kube-scheduler, which rejects and scores nodes for the pods of services",
-      load: async () => (await import("./scheduler-extender.ts")).configureSchedulerExtender,
     },
     node: {
       summary: "Publish the memory, GPUs, programs and models of this node",

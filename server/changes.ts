@@ -5,7 +5,7 @@ import type { InferenceService } from "../src/api/inference-service/index.ts";
 import type { Model } from "../src/api/model.ts";
 import type { ConfigMap, Lease } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
-import type { Node, Pod } from "../src/kube/workload-objects.ts";
+import type { Node, Pod, ResourceSlice } from "../src/kube/workload-objects.ts";
 
 interface Change<K extends string, T extends KubeObject> {
   readonly kind: K;
@@ -26,7 +26,8 @@ export type ClusterChange =
   | Change<"InferenceReplica", InferenceReplica>
   | Change<"Pod", Pod>
   | Change<"InferenceService", InferenceService>
-  | Change<"Model", Model>;
+  | Change<"Model", Model>
+  | Change<"ResourceSlice", ResourceSlice>;
 
 export interface ClusterChanges {
   readonly emit: (change: ClusterChange) => void;

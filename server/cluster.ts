@@ -10,11 +10,11 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/ap
 import { nodeOfReport, nodeReportName, reportInConfigMap } from "../src/api/node-report.ts";
 import { BENCHMARKS_NAME, readBenchmarks } from "../src/capacity/benchmark/table.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
-import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
+import { CONFIG_MAPS, LEASES, NODES, PODS, RESOURCE_SLICES } from "../src/kube/kinds.ts";
 import type { ConfigMap, Lease } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
 import type { ReflectorOptions } from "../src/kube/watch/reflector.ts";
-import { hasPodEnded, type Node, type Pod } from "../src/kube/workload-objects.ts";
+import { hasPodEnded, type Node, type Pod, type ResourceSlice } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { ClusterChange } from "./changes.ts";
 import type { Reach } from "./reach.ts";
@@ -26,6 +26,8 @@ export interface ClusterOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly reach?: Pick<Reach, "answered" | "failed">;
+  /** Also watches the ResourceSlices of nodes, if the cluster has the kind. */
+  readonly withSlices?: boolean | undefined;
   /** Watches only what these rights allow; without it, everything. */
   readonly own?: OwnRights | undefined;
 }
@@ -34,7 +36,7 @@ export type ClusterWatches = ReturnType<typeof watchCluster>;
 
 /** Starts the watches. `onChange` is called for each change, after the density state has it. */
 export function watchCluster(
-  { reach, own, ...options }: ClusterOptions,
+  { reach, own, withSlices = false, ...options }: ClusterOptions,
   density: Density,
   onChange: (change: ClusterChange) => void = () => {},
 ) {
@@ -44,6 +46,7 @@ export function watchCluster(
       {
         ...options,
         ...rest,
+        keep: withoutManagers,
         onAnswer: reach?.answered,
         onFailure: reach?.failed,
         onChange: (key, after, before) => {
@@ -53,6 +56,7 @@ export function watchCluster(
       },
       own,
     );
+  if (withSlices) start<ResourceSlice>({ kind: RESOURCE_SLICES, isOptional: true, onChange: () => {} });
   const nodes = start<Node>({ kind: NODES, onChange: (name) => setNode(name) });
   const reports = start<ConfigMap>({
     kind: CONFIG_MAPS,
@@ -106,6 +110,12 @@ export function watchCluster(
     }),
     models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
   };
+}
+
+/** They are half of a Node, and nothing reads them. */
+function withoutManagers<T extends KubeObject>(object: T): T {
+  delete object.metadata.managedFields;
+  return object;
 }
 
 function placeOfPod(pod: Pod | undefined): { readonly kind: "Node"; readonly name: string } | undefined {

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
+import { isLoopback } from "../src/http/loopback.ts";
 import { errorMessage } from "../src/util/error-message.ts";
 
 const address = (description: string) => z.string().min(1).default("127.0.0.1").describe(description);
@@ -31,6 +32,17 @@ export const serverConfigSchema = z
     tlsKey: file("File with the private key (PEM) of tlsCert."),
     healthAddress: address("Address of /healthz, /readyz and /metrics."),
     healthPort: port(9464, "Port of /healthz, /readyz and /metrics. 0 selects a free port."),
+    extenderPort: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .max(65535)
+      .optional()
+      .describe("Port that kube-scheduler connects to as its extender. Unset: none. 0 selects a free port."),
+    extenderTlsCert: file(
+      "File with the certificate chain (PEM) of extenderPort. If unset, the port is served over plain HTTP, on a loopback address only.",
+    ),
+    extenderTlsKey: file("File with the private key (PEM) of extenderTlsCert."),
     metricsPrefix: z
       .string()
       .regex(/^[a-z][a-z0-9_]{0,63}$/)
@@ -96,6 +108,19 @@ export const serverConfigSchema = z
     path: ["tlsKey"],
     message: "must be set together with tlsCert",
   })
+  .refine(
+    ({ extenderTlsCert, extenderTlsKey }) =>
+      (extenderTlsCert === undefined) === (extenderTlsKey === undefined),
+    { path: ["extenderTlsKey"], message: "must be set together with extenderTlsCert" },
+  )
+  .refine(
+    ({ extenderPort, extenderTlsCert, address }) =>
+      extenderPort === undefined || extenderTlsCert !== undefined || isLoopback(address),
+    {
+      path: ["extenderTlsCert"],
+      message: "is required with extenderPort unless address is a loopback address",
+    },
+  )
   .refine(({ oidcIssuer, oidcClientId }) => (oidcIssuer === undefined) === (oidcClientId === undefined), {
     path: ["oidcClientId"],
     message: "must be set together with oidcIssuer",

@@ -29,6 +29,9 @@ import type { ReadQueues } from "./console/live/queues.ts";
 import { createLogs, type LogsOptions } from "./console/logs/logs.ts";
 import { trustAuthority } from "./console/oidc.ts";
 import { mountUndo } from "./console/undo.ts";
+import { createExtenderCluster } from "./extender/facts.ts";
+import { type ListenForSchedulers, listenForSchedulers } from "./extender/listen.ts";
+import { createExtenderCounters, extenderMetrics } from "./extender/metrics.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
@@ -50,8 +53,15 @@ export interface ServerOptions {
   /** Needed unless the settings switch the console off. */
   readonly console?: Pick<ConsoleOptions, "folder" | "codes" | "namespace"> &
     Pick<LogsOptions, "readLocalLog">;
-  /** Called with both ports once they listen. */
-  readonly onListening?: (ports: { readonly api: number; readonly health: number }) => void;
+  /** Called with the ports once they listen. */
+  readonly onListening?: (ports: ServerPorts) => void;
+}
+
+interface ServerPorts {
+  readonly api: number;
+  readonly health: number;
+  /** Undefined unless the settings have the extender's port. */
+  readonly extender: number | undefined;
 }
 
 const USER_AGENT = "metalbridge-server";
@@ -85,15 +95,12 @@ export async function runServer({
     const reach = createReach(clock);
     const namespace = pages?.namespace;
     const own = namespace === undefined ? undefined : { namespace, review: createSelfReviews(clock) };
-    const cluster = { connection, clock, log, signal: stopped, reach, own };
+    const withSlices = config.extenderPort !== undefined;
+    const cluster = { connection, clock, log, signal: stopped, reach, own, withSlices };
     const watches = watchCluster(cluster, density, changes.emit);
+    const extender = { cluster: createExtenderCluster(watches, changes), counters: createExtenderCounters() };
     const readQueues = queueReader(connection, config);
     const live = { reads: watches, changes, reach, density, readQueues, clock, log, signal: stopped };
-    const keys = mountKeys({
-      namespace: config.gatewayKeysNamespace ?? config.gatewayNamespace,
-      isReadOnly: config.consoleReadOnly,
-      clock,
-    });
     const page =
       pages && config.console
         ? await openConsole(config, {
@@ -101,7 +108,7 @@ export async function runServer({
             version,
             clock,
             log,
-            routes: [...pageRoutes(live, pages), keys, mountUndo(config.consoleReadOnly)],
+            routes: pageRoutes(config, live, pages),
           })
         : undefined;
     const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);
@@ -111,28 +118,28 @@ export async function runServer({
       clock,
     });
     const mcp = answerMcp({ context: watchedContext(density, watches, clock), version, log });
-    const files = tlsFilesOf(config);
+    const files = tlsFilesOf(config.tlsCert, config.tlsKey);
     const tls = files === undefined ? undefined : await readTls(files);
     const app = createApp({ density, clock, log, authorize, notReady, mcp, tls, console: page });
     if (files !== undefined) followTls(app.server as unknown as Server, files, { log, signal: stopped });
     const facts = () => ({ ...factsOf(density, clock, apiRequests), areScored: areScored() });
     const families = serverMetrics(config.metricsPrefix);
-    const routes = healthRoutes({
-      notReady: () => [notReady()].flatMap((one) => (one === undefined ? [] : [`waiting for ${one}`])),
-      metrics: metricsRoute(() => renderFamilies(families, facts()), clock),
-    });
-    const { healthAddress: address, healthPort: port } = config;
-    const health = await listen({ address, port, routes, signal: stopped });
+    const metrics = () =>
+      renderFamilies(families, facts()) +
+      (withSlices ? renderFamilies(extenderMetrics, extender.counters) : "");
+    const health = await openHealth(config, { notReady, metrics, clock, signal: stopped });
+    const schedulers = await openExtender(config, { ...extender, clock, log, signal: ending.signal });
     try {
       await app.listen({ host: config.address, port: config.port }).catch((cause: unknown) => {
         throw explainListenError(cause, config.address, config.port);
       });
       const api = (app.server.address() as AddressInfo).port;
-      log.info({ server: connection.server, models: records.length, api, health }, "server started");
-      onListening?.({ api, health });
+      const ports = { api, health, extender: schedulers?.port };
+      log.info({ server: connection.server, models: records.length, ...ports }, "server started");
+      onListening?.(ports);
       if (!signal.aborted) await once(signal, "abort");
     } finally {
-      await app.close();
+      await Promise.all([app.close(), schedulers?.close()]);
       page?.close();
     }
   } finally {
@@ -142,11 +149,18 @@ export async function runServer({
 }
 
 function pageRoutes(
+  { gatewayNamespace, gatewayKeysNamespace: namespace = gatewayNamespace, consoleReadOnly }: ServerConfig,
   live: LiveOptions,
   { readLocalLog }: NonNullable<ServerOptions["console"]>,
 ): MountRoutes[] {
   const { density, clock } = live;
-  return [createLive(live), createCatalog(density, clock), createLogs({ clock, readLocalLog })];
+  return [
+    createLive(live),
+    createCatalog(density, clock),
+    createLogs({ clock, readLocalLog }),
+    mountKeys({ namespace, isReadOnly: consoleReadOnly, clock }),
+    mountUndo(consoleReadOnly),
+  ];
 }
 
 async function openConsole(
@@ -203,7 +217,32 @@ function waitingFor(watches: ClusterWatches): string | undefined {
   return missing.length === 0 ? undefined : `the first list of ${missing.join(", ")}`;
 }
 
-function tlsFilesOf({ tlsCert: cert, tlsKey: key }: ServerConfig): TlsFiles | undefined {
+function openHealth(
+  { healthAddress: address, healthPort: port }: ServerConfig,
+  ports: Pick<ServerOptions, "signal"> & {
+    readonly clock: Clock;
+    readonly notReady: () => string | undefined;
+    readonly metrics: () => string;
+  },
+): Promise<number> {
+  const { notReady, metrics, clock, signal } = ports;
+  const routes = healthRoutes({
+    notReady: () => [notReady()].flatMap((one) => (one === undefined ? [] : [`waiting for ${one}`])),
+    metrics: metricsRoute(metrics, clock),
+  });
+  return listen({ address, port, routes, signal });
+}
+
+function openExtender(
+  { address, extenderPort: port, extenderTlsCert, extenderTlsKey, scoreWeights: weights }: ServerConfig,
+  options: Omit<ListenForSchedulers, "address" | "port" | "files" | "weights">,
+) {
+  if (port === undefined) return undefined;
+  const files = tlsFilesOf(extenderTlsCert, extenderTlsKey);
+  return listenForSchedulers({ ...options, address, port, files, weights });
+}
+
+function tlsFilesOf(cert: string | undefined, key: string | undefined): TlsFiles | undefined {
   return cert === undefined || key === undefined ? undefined : { cert, key };
 }
 

@@ -1,9 +1,9 @@
-/** Follows the certificate files of the API and serves a renewed certificate without a restart. */
+/** Follows the certificate files of a port and serves a renewed certificate without a restart. */
 
 import { unwatchFile, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { Server } from "node:tls";
-import { type ErrorCode, MetalbridgeError } from "../src/api/errors.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import type { Log } from "../src/util/ports.ts";
 
 export interface TlsFiles {
@@ -14,10 +14,10 @@ export interface TlsFiles {
 /** Interval of stat calls. A Secret's volume replaces a link to a folder, which file system events do not report. */
 const STAT_MS = 2_000;
 
-export async function readTls({ cert, key }: TlsFiles, code: ErrorCode = "ServerConfigInvalid") {
+export async function readTls({ cert, key }: TlsFiles) {
   const read = (file: string) =>
     readFile(file).catch((cause: unknown) => {
-      throw new MetalbridgeError(code, `${file} cannot be read`, undefined, { cause });
+      throw new MetalbridgeError("ServerConfigInvalid", `${file} cannot be read`, undefined, { cause });
     });
   return { cert: await read(cert), key: await read(key) };
 }

@@ -19,7 +19,6 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "AgentConfigUnreadable",
   "ControllerConfigInvalid",
   "ServerConfigInvalid",
-  "ExtenderConfigInvalid",
   "SchedulerConfigInvalid",
   "NodeConfigInvalid",
 ]);

@@ -1,4 +1,4 @@
-/** docs/configuration.md: every key of the agent, the controller, the server, the scheduler extender and the node with its type, default, flag and meaning. */
+/** docs/configuration.md: every key of the agent, the controller, the server and the node with its type, default, flag and meaning. */
 import { Command } from "commander";
 import { z } from "zod";
 import { agentConfigSchema } from "../../agent/config/schema.ts";
@@ -6,11 +6,9 @@ import { nodeConfigSchema } from "../../agent/node/config.ts";
 import { configureAgent } from "../../cli/agent.ts";
 import { configureController } from "../../cli/controller.ts";
 import { configureNode } from "../../cli/node.ts";
-import { configureSchedulerExtender } from "../../cli/scheduler-extender.ts";
 import { configureServer } from "../../cli/server.ts";
 import { controllerConfigSchema } from "../../controller/config.ts";
 import { serverConfigSchema } from "../../server/config.ts";
-import { extenderConfigSchema } from "../../server/extender/config.ts";
 import { environmentLines } from "./environment.ts";
 import { escapeCell, markdownTable } from "./markdown.ts";
 
@@ -34,7 +32,7 @@ export const AGENT_KEYS: Readonly<Record<string, string>> = {
 /** The page. */
 export function renderConfiguration(): string {
   return [
-    "<!-- Generated from agent/config/schema.ts, controller/config.ts, server/config.ts, server/extender/config.ts and agent/node/config.ts by npm run generate. Do not edit. -->",
+    "<!-- Generated from agent/config/schema.ts, controller/config.ts, server/config.ts and agent/node/config.ts by npm run generate. Do not edit. -->",
     "# Configuration",
     "",
     "Unknown keys and bad values are errors that name the key.",
@@ -68,14 +66,6 @@ export function renderConfiguration(): string {
     ...table(configKeys(serverConfigSchema), flagsByKey(configureServer)),
     "",
     "`--log-level` and `--catalog` are beside them.",
-    "",
-    "## Scheduler extender",
-    "",
-    "Flags of `metalbridge scheduler-extender` ([scheduler-extender.md](scheduler-extender.md)); there is no file.",
-    "",
-    ...table(configKeys(extenderConfigSchema), flagsByKey(configureSchedulerExtender)),
-    "",
-    "`--log-level` is beside them.",
     "",
     "## Node",
     "",

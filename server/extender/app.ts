@@ -5,8 +5,8 @@ import type { ScoreWeights } from "../../src/capacity/score.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { ExtenderCluster } from "./cluster.ts";
 import { type ExtenderNeed, mismatchOf, scoreCandidates } from "./decide.ts";
+import type { ExtenderCluster } from "./facts.ts";
 import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";
 import {
   type Candidates,
@@ -29,7 +29,7 @@ const MAX_LOGGED = 1_000;
 const SHOWN_NODES = 3;
 
 export interface AppOptions {
-  readonly cluster: Pick<ExtenderCluster, "factsOf" | "needOf">;
+  readonly cluster: ExtenderCluster;
   readonly weights: ScoreWeights;
   readonly counters: ExtenderCounters;
   readonly clock: Pick<Clock, "monotonicMs">;

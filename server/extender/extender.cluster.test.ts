@@ -28,8 +28,8 @@ import { startLinuxCluster } from "../../test/cluster/linux-cluster.ts";
 import { root } from "../../test/docs/pages.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { parseExtenderConfig } from "./config.ts";
-import { runExtender } from "./main.ts";
+import { parseServerConfig } from "../config.ts";
+import { runServer } from "../main.ts";
 
 const { key, cert } = createCertificate({ name: "extender", hosts: ["127.0.0.1"], isAuthority: true });
 
@@ -67,9 +67,15 @@ describeUnless(whyNoSimulatedNodes(), "kube-scheduler with the extender", () => 
 
     const lines: LogLine[] = [];
     const ending = new AbortController();
-    const tls = { tlsCert: caFile, tlsKey: keyFile };
-    const config = parseExtenderConfig({ kubeconfig, port, healthPort: 0, ...tls });
-    const running = runExtender({ config, log: keepLines(lines), signal: ending.signal });
+    const tls = { extenderTlsCert: caFile, extenderTlsKey: keyFile };
+    const config = parseServerConfig({ kubeconfig, port: 0, healthPort: 0, extenderPort: port, ...tls });
+    const running = runServer({
+      config,
+      records: [],
+      version: "1.0.0",
+      log: keepLines(lines),
+      signal: ending.signal,
+    });
     const scores = async (
       names: readonly NodeClassName[],
       selectors: readonly Readonly<Record<string, string>>[] = [],

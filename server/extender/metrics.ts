@@ -1,7 +1,6 @@
-/** The metrics of the scheduler extender. */
+/** The metrics of the scheduler extender, which the server exports while it has the extender's port. */
 import type { Histogram, MetricFamily } from "../../src/http/metrics/family.ts";
 import { createHistogram } from "../../src/http/metrics/histogram.ts";
-import { type ProcessFacts, processFamilies } from "../../src/http/metrics/process.ts";
 import { createTally, type Tally } from "../../src/http/metrics/tally.ts";
 
 export const EXTENDER_VERBS = ["filter", "prioritize"] as const;
@@ -13,7 +12,6 @@ export interface ExtenderCounters {
   readonly requests: Tally;
   readonly candidates: Tally;
   readonly seconds: Readonly<Record<ExtenderVerb, Histogram>>;
-  readonly apiRequests: Tally;
 }
 
 export function createExtenderCounters(): ExtenderCounters {
@@ -21,13 +19,10 @@ export function createExtenderCounters(): ExtenderCounters {
     requests: createTally(),
     candidates: createTally(),
     seconds: { filter: createHistogram(SECONDS), prioritize: createHistogram(SECONDS) },
-    apiRequests: createTally(),
   };
 }
 
-type Facts = ExtenderCounters & { readonly process: ProcessFacts };
-
-export const extenderMetrics: readonly MetricFamily<Facts>[] = [
+export const extenderMetrics: readonly MetricFamily<ExtenderCounters>[] = [
   {
     name: "metalbridge_extender_requests_total",
     type: "counter",
@@ -49,12 +44,4 @@ export const extenderMetrics: readonly MetricFamily<Facts>[] = [
     labels: ["result"],
     read: ({ candidates }) => candidates.samples(),
   },
-  {
-    name: "metalbridge_extender_api_requests_total",
-    type: "counter",
-    help: "Requests from the extender to the API server, by verb and status code; code 0 if no response arrived.",
-    labels: ["verb", "code"],
-    read: ({ apiRequests }) => apiRequests.samples(),
-  },
-  ...processFamilies,
 ];

@@ -317,7 +317,7 @@ withHelm.each<[set: string, args: string]>([
     '"--score-weights=tps=0.7,utilization=0,cost=0.1","--benchmarks=Auto","--benchmark-max-age=720h","--label-prefix=metalbridge.dev/"',
   ],
   [
-    `${["replicas", "tlsSecretName", "clusterIP", "from", "logLevel", "resources"].map((key) => `scheduler.extender.${key}=null`)},scheduler.extender.enabled=true,labels.enabled=false`,
+    `${["tlsSecretName", "clusterIP", "from"].map((key) => `scheduler.extender.${key}=null`)},scheduler.extender.enabled=true,server.enabled=true,labels.enabled=false`,
     '"--benchmark-max-age=720h","--no-labels"',
   ],
 ])(`values of an older chart lack %s, as with --reuse-values${needsHelm}`, async (set, args) => {
@@ -357,6 +357,7 @@ const refused: readonly (readonly [set: string, why: RegExp])[] = [
   ["metrics.interval=soon", /'\/metrics\/interval': 'soon' does not match pattern/],
   ["node.modelFolders={models}", /'\/node\/modelFolders\/0': 'models' does not match pattern/],
   ["podLabels.a=1", /'\/podLabels\/a': got number, want string/],
+  ["scheduler.extender.enabled=true", /scheduler\.extender\.enabled requires server\.enabled/],
   ["metrics.service=false,metrics.serviceMonitor=true", /serviceMonitor needs metrics\.service: true/],
   ["metrics.podMonitor=true,metrics.serviceMonitor=true", /would scrape everything twice: choose one/],
 ];

@@ -93,7 +93,6 @@ const RIGHTS: Readonly<Record<string, Rights>> = {
     podsProxy: ["get"],
   },
   "metalbridge-node": { changes: ["configmaps"], secrets: [] },
-  "metalbridge-scheduler-extender": { changes: [], secrets: [] },
   "metalbridge-doctor": { changes: [], secrets: [] },
   "metalbridge-logs": { changes: [], secrets: [] },
 };

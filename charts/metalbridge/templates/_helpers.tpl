@@ -18,16 +18,6 @@ app.kubernetes.io/component: server
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
-{{- define "metalbridge.extenderSelector" -}}
-app.kubernetes.io/name: metalbridge
-app.kubernetes.io/component: scheduler-extender
-{{- end }}
-
-{{- define "metalbridge.extenderLabels" -}}
-{{ include "metalbridge.extenderSelector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-{{- end }}
-
 {{- define "metalbridge.gatewaySelector" -}}
 app.kubernetes.io/name: metalbridge
 app.kubernetes.io/component: gateway

@@ -53,7 +53,7 @@ export interface Plane extends AsyncDisposable {
   /** Until so many replicas of the service have a ready endpoint, and no other exists. */
   readonly untilServing: (service: string, count?: number) => Promise<void>;
   /** Starts a part of the installation with the administrator's kubeconfig. */
-  readonly start: (verb: "controller" | "server" | "scheduler-extender", ...args: readonly string[]) => Part;
+  readonly start: (verb: "controller" | "server", ...args: readonly string[]) => Part;
   /** Disposes the resource before the control plane ends, the newest first. */
   readonly use: <T extends AsyncDisposable>(resource: T) => T;
   readonly atEnd: (cleanup: () => Promise<unknown>) => void;

@@ -60,6 +60,7 @@ export function marksOf(
         [`model/${change.key}` as Topic, "model"],
       ];
     case "Lease":
+    case "ResourceSlice":
       return [];
     default:
       return change satisfies never;

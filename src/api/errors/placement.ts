@@ -12,11 +12,6 @@ export const placementErrors = {
     do: "fix the setting",
     command: "metalbridge server --help",
   },
-  ExtenderConfigInvalid: {
-    what: "A setting of `metalbridge scheduler-extender` is unknown or has an invalid value; the message names it.",
-    do: "fix the setting",
-    command: "metalbridge scheduler-extender --help",
-  },
   ExtenderRequestInvalid: {
     what: "A request to the scheduler extender is not one of kube-scheduler's extender protocol: malformed JSON, no pod, or nodes without names.",
     do: "compare the extender in the KubeSchedulerConfiguration with docs/scheduler-extender.md",
