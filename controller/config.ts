@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
+import { scoreWeightsSchema } from "../src/capacity/score.ts";
 import { benchmarksConfigSchema } from "./benchmark/config.ts";
 import { externalMetricsConfigSchema } from "./external-metrics/config.ts";
 import { labelsConfigSchema } from "./labels/config.ts";

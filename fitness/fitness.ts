@@ -6,9 +6,8 @@ import type { CatalogRecord } from "./catalog/record.ts";
 import { createMoveJudge } from "./live-eviction/plan.ts";
 import { bandwidthOfClass, calibrate, type SpeedRatio, speedRatios } from "./scoring/calibration.ts";
 import { machineOf } from "./scoring/machine.ts";
-import { nodeMachine, nodeMachineFor, readNode } from "./scoring/node.ts";
+import { nodeAsReported, nodeMachine, nodeMachineFor, readNode } from "./scoring/node.ts";
 import { fitReplica, scoredNeedOf, smallerFit } from "./scoring/replica-fit.ts";
-import { nodeAsReported } from "./scoring/reported.ts";
 
 export function createFitness(records: readonly CatalogRecord[]): Fitness {
   const match = createMatcher(records);

@@ -1,9 +1,8 @@
 /** The watches of the cluster that keep the density state current. */
 
 import type { Density } from "../fitness/density/density.ts";
-import { memoryOfPod, memoryOfReplica } from "../fitness/density/held-memory.ts";
+import { notePod, noteReplica } from "../fitness/density/held-memory.ts";
 import { machineFromHost, machineFromNode } from "../fitness/density/place.ts";
-import { withReport } from "../fitness/density/reported.ts";
 import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { mainModelOf } from "../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
@@ -14,7 +13,7 @@ import { CONFIG_MAPS, LEASES, NODES, PODS, RESOURCE_SLICES } from "../src/kube/k
 import type { ConfigMap, Lease } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
 import type { ReflectorOptions } from "../src/kube/watch/reflector.ts";
-import { hasPodEnded, type Node, type Pod, type ResourceSlice } from "../src/kube/workload-objects.ts";
+import type { Node, ResourceSlice } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { ClusterChange } from "./changes.ts";
 import type { Reach } from "./reach.ts";
@@ -68,7 +67,7 @@ export function watchCluster(
     if (name === undefined) return;
     const node = nodes.get(name);
     const report = reportInConfigMap(reports.get(`${NAMESPACE_SYSTEM}/${nodeReportName(name)}`));
-    density.setPlace("Node", name, node && withReport(machineFromNode(node, report), report));
+    density.setPlace("Node", name, node && machineFromNode(node, report));
   };
   return {
     nodes,
@@ -92,17 +91,12 @@ export function watchCluster(
     }),
     replicas: start({
       kind: INFERENCE_REPLICAS,
-      onChange: (key, replica) =>
-        density.setHeld(
-          key,
-          replica && { kind: "Host", name: replica.spec.template.hostName },
-          replica && memoryOfReplica(replica),
-        ),
+      onChange: (key, replica) => noteReplica(density, key, replica),
     }),
     pods: start({
       kind: PODS,
       labelSelector: LABEL_SERVICE_UID,
-      onChange: (key, pod) => density.setHeld(`pod ${key}`, placeOfPod(pod), pod && memoryOfPod(pod)),
+      onChange: (key, pod) => notePod(density, key, pod),
     }),
     services: start({
       kind: INFERENCE_SERVICES,
@@ -116,11 +110,6 @@ export function watchCluster(
 function withoutManagers<T extends KubeObject>(object: T): T {
   delete object.metadata.managedFields;
   return object;
-}
-
-function placeOfPod(pod: Pod | undefined): { readonly kind: "Node"; readonly name: string } | undefined {
-  const name = pod?.spec.nodeName;
-  return pod === undefined || name === undefined || hasPodEnded(pod) ? undefined : { kind: "Node", name };
 }
 
 function noteRenewal(density: Density, lease: Lease | undefined, clock: Clock): void {

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
-import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
+import { scoreWeightsSchema } from "../src/capacity/score.ts";
 import { isLoopback } from "../src/http/loopback.ts";
 import { errorMessage } from "../src/util/error-message.ts";
 

@@ -5,7 +5,6 @@ import { createMatcher } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { type Fit, fitOn } from "../../fitness/density/fits.ts";
 import { type DensityMachine, machineFromNode } from "../../fitness/density/place.ts";
-import { withReport } from "../../fitness/density/reported.ts";
 import { type FitRow, fitRow } from "../../fitness/density/views.ts";
 import type { System } from "../../fitness/llmfit/system.ts";
 import { isAtLeast } from "../../fitness/scoring/fitness.ts";
@@ -153,13 +152,12 @@ export function nodeResult(
       raw,
     };
   }
-  const place = machineFromNode(object, read);
-  const { system, machine } = withReport(place, read);
+  const { system, machine, isSchedulable, wholeGpus } = machineFromNode(object, read);
   const answered = {
     ...about,
-    schedulable: place.isSchedulable,
+    schedulable: isSchedulable,
     system,
-    machine: place.wholeGpus > 0 ? machine : asFree(machine, read.report),
+    machine: wholeGpus > 0 ? machine : asFree(machine, read.report),
   };
   return scored(answered, records, matching, request);
 }

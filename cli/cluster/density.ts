@@ -1,11 +1,9 @@
 /** The density state as it is now, read once with the rights of the kubeconfig. */
 
 import type { Density } from "../../fitness/density/density.ts";
-import { memoryOfPod, memoryOfReplica } from "../../fitness/density/held-memory.ts";
+import { notePod, noteReplica } from "../../fitness/density/held-memory.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
-import { withReport } from "../../fitness/density/reported.ts";
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
@@ -13,11 +11,11 @@ import { keyOf } from "../../src/api/names.ts";
 import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
 import { NO_BENCHMARKS } from "../../src/capacity/benchmark/table.ts";
 import { NODES, PODS } from "../../src/kube/kinds.ts";
-import { hasPodEnded, type Node, type Pod } from "../../src/kube/workload-objects.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
 import { readBenchmarkTable } from "./benchmarks.ts";
 import type { Cluster } from "./cluster.ts";
 import { listReports } from "./nodes.ts";
-import { listIfVisible, listVisible, missingOf, UNSEEN_CLAIMS } from "./visible.ts";
+import { listIfVisible, listVisible, missingOf, UNSEEN_CLAIMS, type Visible } from "./visible.ts";
 
 export interface SeenCluster {
   readonly services: readonly InferenceService[];
@@ -42,15 +40,15 @@ export async function fillDensity(
     listIfVisible(cluster, MODELS, namespace),
   ]);
   density.setBenchmarks((await readBenchmarkTable(cluster)) ?? NO_BENCHMARKS);
-  for (const host of hosts.items ?? []) density.setPlace("Host", host.metadata.name, machineFromHost(host));
-  await placeNodes(density, cluster, nodes.items ?? []);
-  noteHeld(density, replicas.items ?? [], pods.items ?? []);
-  for (const { metadata, spec } of services.items ?? [])
-    density.setService(keyOf(metadata), mainModelOf(spec));
-  for (const { metadata, spec } of models.items ?? []) density.setModel(keyOf(metadata), spec.source);
+  for (const host of shown(hosts)) density.setPlace("Host", host.metadata.name, machineFromHost(host));
+  await placeNodes(density, cluster, shown(nodes));
+  for (const replica of shown(replicas)) noteReplica(density, keyOf(replica.metadata), replica);
+  for (const pod of shown(pods)) notePod(density, keyOf(pod.metadata), pod);
+  for (const { metadata, spec } of shown(services)) density.setService(keyOf(metadata), mainModelOf(spec));
+  for (const { metadata, spec } of shown(models)) density.setModel(keyOf(metadata), spec.source);
   const isPartial = [namespace, replicas.missing, pods.missing].some((one) => one !== undefined);
   return {
-    services: services.items ?? [],
+    services: shown(services),
     areMachinesHidden: hosts.items === undefined || nodes.items === undefined,
     missing: [
       ...missingOf(hosts, nodes, replicas, pods, services, models),
@@ -64,18 +62,10 @@ async function placeNodes(density: Density, cluster: Cluster, nodes: readonly No
   for (const node of nodes) {
     const { name } = node.metadata;
     const report = reportInConfigMap(reports.get(nodeReportName(name)));
-    density.setPlace("Node", name, withReport(machineFromNode(node, report), report));
+    density.setPlace("Node", name, machineFromNode(node, report));
   }
 }
 
-function noteHeld(density: Density, replicas: readonly InferenceReplica[], pods: readonly Pod[]): void {
-  for (const replica of replicas) {
-    const on = { kind: "Host", name: replica.spec.template.hostName } as const;
-    density.setHeld(keyOf(replica.metadata), on, memoryOfReplica(replica));
-  }
-  for (const pod of pods.filter((one) => !hasPodEnded(one))) {
-    const { nodeName: name } = pod.spec;
-    if (name !== undefined)
-      density.setHeld(`pod ${keyOf(pod.metadata)}`, { kind: "Node", name }, memoryOfPod(pod));
-  }
+function shown<T>({ items = [] }: Visible<T>): readonly T[] {
+  return items;
 }

@@ -11,7 +11,7 @@ import {
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { llmfitRows } from "../../fitness/llmfit/fit.ts";
 import { calibrate, speedRatios } from "../../fitness/scoring/calibration.ts";
-import { type Fitness, isAtLeast, rankModels } from "../../fitness/scoring/fitness.ts";
+import { isAtLeast, type ModelFit, rankModels } from "../../fitness/scoring/fitness.ts";
 import type { Machine } from "../../fitness/scoring/machine.ts";
 import { DEFAULT_CONTEXT } from "../../fitness/scoring/replica-fit.ts";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../fitness/scoring/score.ts";
@@ -112,7 +112,7 @@ interface FittingModels {
   readonly machine: Machine;
   readonly contextSize: number;
   readonly total: number;
-  readonly models: readonly Fitness[];
+  readonly models: readonly ModelFit[];
 }
 
 function renderModels({ machine, contextSize, total, models }: FittingModels, isWide: boolean): string {
@@ -127,14 +127,14 @@ function renderModels({ machine, contextSize, total, models }: FittingModels, is
   return [about, shown, "", ...alignColumns([[...head, ...(isWide ? wide : [])], ...rows])].join("\n");
 }
 
-function columnsOf(one: Fitness): string[] {
+function columnsOf(one: ModelFit): string[] {
   return [
     ...[one.model, one.score.total.toFixed(1), one.level, one.quantization, formatBytes(one.claimBytes)],
     ...[figureText(one.tokensPerSecond), String(one.contextThatFits)],
   ];
 }
 
-function moreColumnsOf({ score, ...one }: Fitness): string[] {
+function moreColumnsOf({ score, ...one }: ModelFit): string[] {
   return [
     ...[score.quality, score.speed, score.fit].map((points) => points.toFixed(0)),
     ...[figureText(one.promptTokensPerSecond), figureText(one.firstTokenSeconds, " s")],

@@ -6,8 +6,7 @@ import { readInstalled } from "../../agent/inventory/installed.ts";
 import { runtimesOnPath } from "../../agent/inventory/processes.ts";
 import { nodeReaderPaths, parseNodeConfig } from "../../agent/node/config.ts";
 import { readNodeOnce } from "../../agent/node/main.ts";
-import { type DensityMachine, machineFromHost } from "../../fitness/density/place.ts";
-import { machineFromReport } from "../../fitness/density/reported.ts";
+import { type DensityMachine, machineFromHost, machineFromReport } from "../../fitness/density/place.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { createRunCommand } from "../../src/util/command.ts";
 

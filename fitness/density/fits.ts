@@ -12,7 +12,7 @@ import type { Basis, Machine } from "../scoring/machine.ts";
 import { DEFAULT_CONTEXT } from "../scoring/replica-fit.ts";
 import { FIT_LEVELS, type FitLevel, type UseCase } from "../scoring/score.ts";
 
-/** The stored fields of a Fitness; there is one per model and class. */
+/** The stored fields of a ModelFit; there is one per model and class. */
 export interface Fit {
   readonly record: CatalogRecord;
   readonly score: number;

@@ -4,9 +4,9 @@ import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
-import type { Pod } from "../../src/kube/workload-objects.ts";
+import { hasPodEnded, type Pod } from "../../src/kube/workload-objects.ts";
 import { GPU_RESOURCES } from "../scoring/node.ts";
-import type { HeldMemory } from "./density.ts";
+import type { Density, HeldMemory } from "./density.ts";
 
 /** Part of the budget that a replica or pod claims: where pods use whole GPUs, the budget is their memory. */
 export function claimedBytes(
@@ -44,4 +44,17 @@ export function memoryOfPod({ metadata, spec, status }: Pod): HeldMemory {
     bytes: requested("memory"),
     gpus: GPU_RESOURCES.reduce((sum, resource) => sum + requested(resource), 0),
   };
+}
+
+/** `replica` is undefined if it was deleted. */
+export function noteReplica(density: Density, key: string, replica: InferenceReplica | undefined): void {
+  const on = replica && ({ kind: "Host", name: replica.spec.template.hostName } as const);
+  density.setHeld(key, on, replica && memoryOfReplica(replica));
+}
+
+/** `pod` is undefined if it was deleted. One that has ended holds nothing. */
+export function notePod(density: Density, key: string, pod: Pod | undefined): void {
+  const name = pod === undefined || hasPodEnded(pod) ? undefined : pod.spec.nodeName;
+  const on = name === undefined ? undefined : ({ kind: "Node", name } as const);
+  density.setHeld(`pod ${key}`, on, pod && memoryOfPod(pod));
 }

@@ -1,17 +1,24 @@
-/** A machine for models, from a Host or a Node: hardware, budget, installed runtimes and models. Pure. */
+/** A machine for models, from a Host, or from a Node and its own report: hardware, budget, installed runtimes and models. Pure. */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host, HostInstalled } from "../../src/api/host.ts";
 import { hasJoined } from "../../src/api/joined.ts";
-import type { NodeReportRead } from "../../src/api/node-report.ts";
+import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { NodeRead } from "../../src/capacity/fitness.ts";
 import { costOfNode } from "../../src/capacity/node-cost.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import { coreCountOf, cpuBackend, hostSystem, type System, WITHOUT_GPU } from "../llmfit/system.ts";
+import {
+  coreCountOf,
+  cpuBackend,
+  hostSystem,
+  type System,
+  systemOfReport,
+  WITHOUT_GPU,
+} from "../llmfit/system.ts";
 import { type MachineRead, machineOf } from "../scoring/machine.ts";
-import { nodeMachine, readNode } from "../scoring/node.ts";
+import { nodeAsReported, nodeMachine, nodeOnlyReported, readNode } from "../scoring/node.ts";
 import { gibOf } from "../scoring/units.ts";
 
 export interface DensityMachine {
@@ -83,8 +90,13 @@ function staleReasonOf(host: Host): string | undefined {
   return hasReported ? undefined : "its agent has not reported yet";
 }
 
-/** `report` supplies the class of nodes without labels; `withReport` adds its other facts. */
+/** `report` is that of the node itself. */
 export function machineFromNode(node: Node, report?: NodeReportRead): DensityMachine {
+  return withReport(placeOfNode(node, report), report);
+}
+
+/** The report supplies the class of nodes without labels. */
+function placeOfNode(node: Node, report: NodeReportRead | undefined): DensityMachine {
   const { spec, status, metadata } = node;
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
   const lastHeartbeatMs = Date.parse(ready?.lastHeartbeatTime ?? "");
@@ -125,5 +137,53 @@ function nodeSystem({ totalBytes, allocatableBytes, cores, arch, gpus }: NodeRea
     unified_memory: false,
     backend,
     gpus: [{ name, vram_gb: vram, backend, count, unified_memory: false }],
+  };
+}
+
+function withReport(place: DensityMachine, read: NodeReportRead | undefined): DensityMachine {
+  if (read === undefined) return place;
+  if (read.at === "unusable") return { ...place, machine: read };
+  const { report } = read;
+  const { availableBytes } = report.memory ?? {};
+  return {
+    ...place,
+    system: systemBoth(place, report),
+    machine: place.node === undefined ? place.machine : nodeMachine(nodeAsReported(place.node, read)),
+    availableBytes,
+    gpuUtilization: report.gpuUtilization,
+    ...installedBy(report),
+  };
+}
+
+/** The report's system, but with the Node's GPUs if the report lacks their memory, or if pods get parts of them. */
+function systemBoth({ system, node }: DensityMachine, report: NodeReport): System {
+  const found = systemOfReport(report);
+  const isLess = found.gpu_vram_gb === null && (system.gpu_vram_gb !== null || !found.has_gpu);
+  if (!system.has_gpu || !(isLess || node?.gpus?.isSliced)) return found;
+  const { total_ram_gb, available_ram_gb, cpu_cores, cpu_name } = found;
+  return { ...system, total_ram_gb, available_ram_gb, cpu_cores, cpu_name };
+}
+
+/** A machine from only its report, without a Node. */
+export function machineFromReport(name: string, report: NodeReport): DensityMachine {
+  return {
+    name,
+    kind: "Node",
+    isSchedulable: true,
+    wholeGpus: 0,
+    system: systemOfReport(report),
+    machine: nodeMachine(nodeOnlyReported(name, report)),
+    ...installedBy(report),
+  };
+}
+
+function installedBy({ runtimes, models }: NodeReport): Pick<DensityMachine, "runtimes" | "models"> {
+  return {
+    runtimes: runtimes.map(({ name, version }) => ({ name, version })),
+    models: models.map(({ name, runtime, sizeBytes }) => ({
+      source: name,
+      runtime,
+      sizeBytes,
+    })),
   };
 }

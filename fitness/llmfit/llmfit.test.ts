@@ -3,8 +3,7 @@ import { expect, test } from "vitest";
 import { categoryOf } from "../catalog/category.ts";
 import { type CatalogRecord, readCatalog } from "../catalog/record.ts";
 import { bandwidthOf } from "../scoring/gpus.ts";
-import { llmfitRow, memoryGb } from "./fit.ts";
-import { tokensPerSecond } from "./speed.ts";
+import { llmfitRow, memoryGb, tokensPerSecond } from "./fit.ts";
 import type { LlmfitSystem } from "./system.ts";
 import { quantizationRow } from "./tables.ts";
 

@@ -15,13 +15,13 @@ import {
   enoughContext,
   FIT_LEVELS,
   type FitLevel,
+  type FitScore,
   fitLevel,
   isFor,
   isSlow,
   qualityParts,
   READABLE_PER_SECOND,
-  type Score,
-  scoreOf,
+  scoreFit,
   type UseCase,
   useCaseOf,
   withContext,
@@ -48,14 +48,14 @@ export interface BriefFitness {
   readonly quantization: string;
   readonly family: QuantizationFamily;
   readonly level: FitLevel;
-  readonly score: Score;
+  readonly score: FitScore;
   readonly claimBytes: number;
   readonly budgetBytes: number;
   /** Tokens per second of an answer. */
   readonly tokensPerSecond: Figure;
 }
 
-export interface Fitness extends BriefFitness {
+export interface ModelFit extends BriefFitness {
   readonly model: string;
   readonly file: FileSize;
   /** The requested context, at most the model's window. */
@@ -78,7 +78,7 @@ export function rankModels(
   records: readonly CatalogRecord[],
   machine: Machine,
   request: FitRequest,
-): readonly Fitness[] {
+): readonly ModelFit[] {
   const measured = measuredOn(records, machine);
   return records
     .filter((record) => isFor(record, request.useCase))
@@ -92,7 +92,7 @@ export function bestFit(
   machine: Machine,
   request: FitRequest,
   measured: ReadonlyMap<string, number> = measuredOn([record], machine),
-): Fitness | undefined {
+): ModelFit | undefined {
   const best = bestCandidate(record, machine, request, measured);
   return best === undefined ? undefined : fitnessOf(record, machine, best);
 }
@@ -190,7 +190,7 @@ interface Sized {
 interface Candidate extends Sized {
   readonly tokensPerSecond: Figure;
   readonly prompt: Figure | undefined;
-  readonly score: Score;
+  readonly score: FitScore;
 }
 
 /** Sizes the model with each of these quantizations, which are of one family. */
@@ -233,7 +233,7 @@ function candidateOf(
       ? decodeSpeed(input, measured)
       : speculativeSpeed(input, speculation);
   const speed = useCase === "embedding" ? prompt : tokensPerSecond;
-  const score = scoreOf({
+  const score = scoreFit({
     record,
     useCase,
     quantization,
@@ -267,7 +267,7 @@ function briefOf({ budgetBytes }: Machine, candidate: Candidate): BriefFitness {
   return { quantization, family, level, score, claimBytes, budgetBytes, tokensPerSecond };
 }
 
-function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate): Fitness {
+function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate): ModelFit {
   const { step, file, share, tokensPerSecond, prompt, claimAt, speculation } = candidate;
   const { contextSize } = step;
   const contextThatFits = largestContext(record.context_length, machine.budgetBytes, claimAt);
@@ -323,7 +323,7 @@ function reasonsOf(
     contextThatFits,
     contextSize,
     tokensPerSecond,
-  }: Pick<Fitness, "contextThatFits" | "contextSize" | "tokensPerSecond"> & { readonly share: number },
+  }: Pick<ModelFit, "contextThatFits" | "contextSize" | "tokensPerSecond"> & { readonly share: number },
 ): readonly string[] {
   const parts = qualityParts({ record, quantization, useCase });
   const percent = `${Math.round(share * 100)}% of the memory for engines`;
@@ -358,7 +358,7 @@ function measuredKey({ name }: CatalogRecord, quantization: string): string {
   return `${name} ${quantization.toLowerCase()}`;
 }
 
-function byScore(a: Fitness, b: Fitness): number {
+function byScore(a: ModelFit, b: ModelFit): number {
   const isTightA = a.level === "too_tight";
   if (isTightA !== (b.level === "too_tight")) return isTightA ? 1 : -1;
   if (isTightA && a.claimBytes !== b.claimBytes) return a.claimBytes - b.claimBytes;

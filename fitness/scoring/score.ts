@@ -11,7 +11,7 @@ export type UseCase = (typeof USE_CASES)[number];
 export const FIT_LEVELS = ["perfect", "good", "marginal", "too_tight"] as const;
 export type FitLevel = (typeof FIT_LEVELS)[number];
 
-export interface Score {
+export interface FitScore {
   readonly total: number;
   readonly quality: number;
   readonly speed: number;
@@ -78,7 +78,7 @@ export interface ScoreInput {
   readonly speed: Figure | undefined;
 }
 
-export function scoreOf(input: ScoreInput): Score {
+export function scoreFit(input: ScoreInput): FitScore {
   const { useCase, share, contextSize, speed } = input;
   const row = WEIGHTS[useCase];
   const parts = {
@@ -91,13 +91,13 @@ export function scoreOf(input: ScoreInput): Score {
 }
 
 /** The same with another context. */
-export function withContext(score: Score, useCase: UseCase, contextSize: number): Score {
+export function withContext(score: FitScore, useCase: UseCase, contextSize: number): FitScore {
   const { quality, speed, fit } = score;
   const parts = { quality, speed, fit, context: contextPoints(useCase, contextSize) };
   return { total: score.total === 0 ? 0 : totalOf(parts, WEIGHTS[useCase]), ...parts };
 }
 
-function totalOf({ quality, speed, fit, context }: Omit<Score, "total">, row: Weights): number {
+function totalOf({ quality, speed, fit, context }: Omit<FitScore, "total">, row: Weights): number {
   return row.quality * quality + row.speed * speed + row.fit * fit + row.context * context;
 }
 

@@ -2,8 +2,7 @@
 import * as z from "zod";
 import type { CatalogRecord } from "../../catalog/record.ts";
 import { bandwidthOf } from "../../scoring/gpus.ts";
-import { cacheGb, catalogMemory, memoryGb } from "../fit.ts";
-import { tokensPerSecond } from "../speed.ts";
+import { cacheGb, catalogMemory, memoryGb, tokensPerSecond } from "../fit.ts";
 import { type LlmfitSystem, type Overrides, type System, scoredSystem } from "../system.ts";
 import { BadRequest, checkedOverrides } from "./filters.ts";
 

@@ -4,8 +4,7 @@ import { categoryOf } from "../../catalog/category.ts";
 import { billions, type CatalogRecord } from "../../catalog/record.ts";
 import { bandwidthOf } from "../../scoring/gpus.ts";
 import { round } from "../../scoring/units.ts";
-import { type LlmfitRow, llmfitRow, type RowOptions, usableContext } from "../fit.ts";
-import { DDR_GBPS, EFFICIENCY } from "../speed.ts";
+import { DDR_GBPS, EFFICIENCY, type LlmfitRow, llmfitRow, type RowOptions, usableContext } from "../fit.ts";
 import type { LlmfitSystem } from "../system.ts";
 
 const FIT_LABELS = { perfect: "Perfect", good: "Good", marginal: "Marginal", too_tight: "Too Tight" };

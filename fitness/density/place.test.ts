@@ -4,8 +4,7 @@ import { type NodeReport, readNodeReport, steadyReport } from "../../src/api/nod
 import { createDensity } from "./density.ts";
 import { createFitIndex } from "./fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "./fixtures/fleet.ts";
-import { machineFromHost, machineFromNode } from "./place.ts";
-import { machineFromReport, withReport } from "./reported.ts";
+import { machineFromHost, machineFromNode, machineFromReport } from "./place.ts";
 import { installedOn, nodeRow } from "./views.ts";
 
 const GIB = 1024 ** 3;
@@ -22,7 +21,7 @@ const A100 = { vendor: "nvidia", name: "NVIDIA A100-SXM4-80GB", count: 4, unifie
 
 function rowOf(node: ReturnType<typeof aNode>, text: string | undefined) {
   const density = createDensity(createFitIndex(catalogRecords().slice(0, 20)));
-  density.setPlace("Node", "node", withReport(machineFromNode(node), readNodeReport(text)));
+  density.setPlace("Node", "node", machineFromNode(node, readNodeReport(text)));
   return density.sites().map((site) => nodeRow(density, site, NOW))[0];
 }
 
