@@ -10,7 +10,7 @@ import {
   type Measurement,
 } from "../src/api/benchmark.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { renderBenchmarkFailure, renderMeasurement } from "../src/capacity/benchmark/report.ts";
+import { renderBenchmarkFailure, renderMeasurement } from "../src/capacity/benchmark/measurement.ts";
 import { engineBuild, measureSpeed } from "./bench/speed.ts";
 import { parseUrl, urlTarget } from "./bench/url.ts";
 import { countParser, parseSeconds } from "./cluster/flags.ts";

@@ -4,7 +4,7 @@ import { type Mode, modeSchema } from "../src/api/engine-settings.ts";
 import { MetalbridgeError, remedyOf } from "../src/api/errors.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import { noiseOf } from "../src/capacity/benchmark/table.ts";
+import { noiseOf } from "../src/capacity/benchmark/measurement.ts";
 import { runGuideLLM } from "./bench/guidellm.ts";
 import { type BenchLoad, runStage, type Stage } from "./bench/measure.ts";
 import { renderMarkdown, renderTable, reportOf, type SloLimits, type StageReport } from "./bench/report.ts";

@@ -5,7 +5,7 @@ import { type BenchmarkOrder, type BenchmarkState, measurementSchema } from "../
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { Host } from "../../src/api/host.ts";
-import { renderMeasurement } from "../../src/capacity/benchmark/report.ts";
+import { renderMeasurement } from "../../src/capacity/benchmark/measurement.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import { removeRun } from "../../src/supervise/run-directory.ts";

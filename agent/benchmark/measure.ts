@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { BenchmarkOrder, Measurement } from "../../src/api/benchmark.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { rateOf } from "../../src/capacity/benchmark/report.ts";
+import { rateOf } from "../../src/capacity/benchmark/measurement.ts";
 import type { BenchSamples, BenchSeries } from "../../src/engines/contract/bench.ts";
 import { removeRun } from "../../src/supervise/run-directory.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";

@@ -1,6 +1,6 @@
 /** Decides which runs of a benchmark program are next. Pure and total. */
 import type { BenchmarkPlan } from "../../src/api/benchmark.ts";
-import { rateOf } from "../../src/capacity/benchmark/report.ts";
+import { rateOf } from "../../src/capacity/benchmark/measurement.ts";
 import type { BenchSamples, BenchTest } from "../../src/engines/contract/bench.ts";
 
 /** One process of the program. Its first `discarded` runs are warm-ups. */

@@ -8,8 +8,8 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type ServerEndpoint, urlOf } from "../endpoint/target.ts";
 import { printNote, writeOut } from "../program/output.ts";
 import type { BenchLoad, Stage } from "./measure.ts";
-import { freshPrompt } from "./prompt.ts";
 import type { SloLimits } from "./report.ts";
+import { freshPrompt } from "./stream.ts";
 
 export interface GuideLLMRun {
   readonly load: BenchLoad;

@@ -6,8 +6,7 @@ import type { Mode } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type EndpointCall, newAgent, readJsonResponse } from "../endpoint/request.ts";
 import type { EndpointTarget, ServerEndpoint } from "../endpoint/target.ts";
-import { freshPrompt } from "./prompt.ts";
-import { type StreamSample, timedStream } from "./stream.ts";
+import { freshPrompt, type StreamSample, timedStream } from "./stream.ts";
 
 export interface BenchLoad {
   readonly target: EndpointTarget;

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseBenchmarkReport, rateOf } from "../../src/capacity/benchmark/report.ts";
+import { parseBenchmarkReport, rateOf } from "../../src/capacity/benchmark/measurement.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { type RunningServer, runLlamaServer } from "../../test/fixtures/run-llama-server.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";

@@ -2,11 +2,10 @@
 import { z } from "zod";
 import type { BenchmarkPlan, Measurement } from "../../src/api/benchmark.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { rateOf } from "../../src/capacity/benchmark/report.ts";
+import { rateOf } from "../../src/capacity/benchmark/measurement.ts";
 import { isRejected, newAgent, readJsonResponse } from "../endpoint/request.ts";
 import type { EndpointTarget } from "../endpoint/target.ts";
-import { freshPrompt } from "./prompt.ts";
-import { type StreamSample, timedStream } from "./stream.ts";
+import { freshPrompt, type StreamSample, timedStream } from "./stream.ts";
 
 export type Speed = Pick<
   Measurement,

@@ -1,4 +1,5 @@
-/** One streamed request, with its times and the token counts of the server. */
+/** One streamed request with a fresh prompt, with its times and the token counts of the server. */
+import { randomInt } from "node:crypto";
 import { z } from "zod";
 import { type EndpointCall, streamEvents } from "../endpoint/request.ts";
 
@@ -62,4 +63,23 @@ export async function timedStream(call: EndpointCall): Promise<StreamSample> {
     promptPerSecond: timings?.prompt_per_second,
     generatedPerSecond: timings && timings.predicted_n > 1 ? timings.predicted_per_second : undefined,
   };
+}
+
+const WORDS = [
+  "river",
+  "stone",
+  "light",
+  "winter",
+  "engine",
+  "paper",
+  "garden",
+  "signal",
+  "harbor",
+  "number",
+];
+
+/** Differs from the first word on, in every request of every run: an engine would answer a known prompt from its cache. */
+export function freshPrompt(words: number): string {
+  const text = Array.from({ length: words }, () => WORDS[randomInt(WORDS.length)]);
+  return `${randomInt(1_000_000)}: ${text.join(" ")}`;
 }

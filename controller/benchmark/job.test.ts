@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { BenchmarkPlan, Measurement } from "../../src/api/benchmark.ts";
-import { renderBenchmarkFailure, renderMeasurement } from "../../src/capacity/benchmark/report.ts";
+import { renderBenchmarkFailure, renderMeasurement } from "../../src/capacity/benchmark/measurement.ts";
 import type { ContainerStatus, Job, Pod } from "../../src/kube/workload-objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import { type JobGolden, jobInput } from "./fixtures/job-input.ts";

@@ -8,7 +8,7 @@ import { type InferenceService, inferenceServiceSchema } from "../../src/api/inf
 import { MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { parseBenchmarkReport } from "../../src/capacity/benchmark/report.ts";
+import { parseBenchmarkReport } from "../../src/capacity/benchmark/measurement.ts";
 import { formatOf } from "../../src/capacity/resolve.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import { JOBS } from "../../src/kube/kinds.ts";
@@ -65,7 +65,6 @@ export interface JobOrder {
   readonly plan: BenchmarkPlan;
   /** Node of the device class. */
   readonly node: Pick<Node, "metadata">;
-  /** Time limit of the Job, including the time until its pod is scheduled. Default: 1800. */
 }
 
 const JOB_PREFIX = "metalbridge-benchmark-";

@@ -9,9 +9,9 @@ import type {
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
-import { implausibility } from "../../src/capacity/benchmark/plausible.ts";
+import { implausibility, noiseOf } from "../../src/capacity/benchmark/measurement.ts";
 import { benchmarkPlanOf } from "../../src/capacity/benchmark/subject.ts";
-import { BENCHMARKS_NAME, type BenchmarkTable, noiseOf } from "../../src/capacity/benchmark/table.ts";
+import { BENCHMARKS_NAME, type BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import { weightsOrderOf } from "../../src/capacity/prefetch.ts";
 import type { Job } from "../../src/kube/workload-objects.ts";

@@ -5,7 +5,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Backend } from "../../src/capacity/backend.ts";
-import { contentOf } from "../../src/capacity/benchmark/key.ts";
+import { contentOf } from "../../src/capacity/benchmark/table.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { BenchmarksPlan, TargetState } from "./plan.ts";
 import type { Target } from "./targets.ts";

@@ -1,7 +1,7 @@
 /** Results of benchmarks: from a measurement to an entry of the ConfigMap, and until when an entry is valid. Pure. */
 
 import { type BenchmarkResult, type Measurement, measurementSchema } from "../../src/api/benchmark.ts";
-import { renderMeasurement } from "../../src/capacity/benchmark/report.ts";
+import { renderMeasurement } from "../../src/capacity/benchmark/measurement.ts";
 import { type BenchmarkTable, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";

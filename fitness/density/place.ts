@@ -5,9 +5,8 @@ import { hasJoined } from "../../src/api/joined.ts";
 import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
-import { devicesOfNode } from "../../src/capacity/devices/node.ts";
+import { costOfNode, devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { NodeRead } from "../../src/capacity/fitness.ts";
-import { costOfNode } from "../../src/capacity/node-cost.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import {
   coreCountOf,

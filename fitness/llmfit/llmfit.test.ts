@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { categoryOf } from "../catalog/category.ts";
-import { type CatalogRecord, readCatalog } from "../catalog/record.ts";
+import { type CatalogRecord, categoryOf, readCatalog } from "../catalog/record.ts";
 import { bandwidthOf } from "../scoring/gpus.ts";
 import { llmfitRow, memoryGb, tokensPerSecond } from "./fit.ts";
 import type { LlmfitSystem } from "./system.ts";

@@ -1,7 +1,6 @@
 /** The score of llmfit 1.1.10. Pure; the clock is an argument. */
 
-import { type Category, categoryOf } from "../catalog/category.ts";
-import { billions, type CatalogRecord } from "../catalog/record.ts";
+import { billions, type CatalogRecord, type Category, categoryOf } from "../catalog/record.ts";
 import { round } from "../scoring/units.ts";
 import { quantizationRow, TASK_SCORES } from "./tables.ts";
 

@@ -1,8 +1,7 @@
 /** Scores a fit from 0 to 100: quality, speed, fit and context, weighted by use case. Pure. */
 
-import { categoryOf } from "../catalog/category.ts";
 import type { Quantization } from "../catalog/quantizations.ts";
-import { billions, type CatalogRecord, hasReleaseDay, perRecord } from "../catalog/record.ts";
+import { billions, type CatalogRecord, categoryOf, hasReleaseDay, perRecord } from "../catalog/record.ts";
 import { activeBillions, type Figure } from "./speed.ts";
 
 export const USE_CASES = ["general", "chat", "coding", "reasoning", "vision", "embedding"] as const;

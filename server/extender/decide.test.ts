@@ -10,8 +10,14 @@ import {
   measuredService,
   measuredTable,
 } from "../../test/bed/gpu-classes.ts";
-import { type ExtenderNeed, mismatchOf, type NodeFacts, needOf, scoreCandidates } from "./decide.ts";
-import { scoreOnFlavor } from "./flavors.ts";
+import {
+  type ExtenderNeed,
+  mismatchOf,
+  type NodeFacts,
+  needOf,
+  scoreCandidates,
+  scoreOnFlavor,
+} from "./decide.ts";
 import type { ExtenderPod } from "./protocol.ts";
 
 const GIB = 1024 ** 3;

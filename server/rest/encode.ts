@@ -1,5 +1,6 @@
-/** Encodes a response row by row with its ETag: as one string, large responses stayed in memory until the next collection. */
+/** Responses in memory: encoded row by row with their ETag, because large strings stayed in memory until the next collection, and limited while clients read them. */
 import { createHash } from "node:crypto";
+import type { ServerResponse } from "node:http";
 import type { RouteResponse } from "./routes.ts";
 
 export interface Encoded {
@@ -84,4 +85,32 @@ function countIn(hash: ReturnType<typeof createHash>, text: string): void {
     from = index + time.length;
   }
   hash.update(from === 0 ? text : text.slice(from));
+}
+
+/** Limits the responses in progress, because unread responses stay in memory. */
+export interface AnswerLimit {
+  /** False if the user, or all users together, have too many. The place is free again when the response closes. */
+  readonly take: (user: string, response: Pick<ServerResponse, "once">) => boolean;
+}
+
+export const ANSWER_LIMITS = { all: 64, ofUser: 16 };
+
+export function createAnswerLimit(limits: typeof ANSWER_LIMITS = ANSWER_LIMITS): AnswerLimit {
+  const underWay = new Map<string, number>();
+  let all = 0;
+  return {
+    take: (user, response) => {
+      const own = underWay.get(user) ?? 0;
+      if (all >= limits.all || own >= limits.ofUser) return false;
+      all += 1;
+      underWay.set(user, own + 1);
+      response.once("close", () => {
+        all -= 1;
+        const left = (underWay.get(user) ?? 1) - 1;
+        if (left === 0) underWay.delete(user);
+        else underWay.set(user, left);
+      });
+      return true;
+    },
+  };
 }

@@ -9,9 +9,9 @@ import { aHost, catalogRecords, manyHosts } from "../../fitness/density/fixtures
 import { machineFromHost } from "../../fitness/density/place.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { ANSWER_LIMITS, createAnswerLimit } from "./answer-limit.ts";
 import { createApp } from "./app.ts";
 import type { AuthorizeRequest } from "./authorize.ts";
+import { ANSWER_LIMITS, createAnswerLimit } from "./encode.ts";
 import { type RouteResult, routes } from "./routes.ts";
 
 test("concurrent responses never exceed the limits, and a response that has been read frees its slot", () => {

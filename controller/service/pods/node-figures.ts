@@ -6,7 +6,7 @@ import type { Model } from "../../../src/api/model.ts";
 import type { NodeReport } from "../../../src/api/node-report.ts";
 import { speedsByClass, subjectOf } from "../../../src/capacity/benchmark/subject.ts";
 import { deviceClassOf } from "../../../src/capacity/devices/devices.ts";
-import { costOfNode } from "../../../src/capacity/node-cost.ts";
+import { costOfNode } from "../../../src/capacity/devices/node.ts";
 import { hasPodEnded, type Node, type Pod } from "../../../src/kube/workload-objects.ts";
 import { benchmarksIn } from "../../watches/benchmarks.ts";
 import { hardwareOf } from "../../watches/nodes.ts";

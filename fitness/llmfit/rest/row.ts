@@ -1,7 +1,6 @@
 /** The row of one model as llmfit's REST API prints it. Pure. */
 
-import { categoryOf } from "../../catalog/category.ts";
-import { billions, type CatalogRecord } from "../../catalog/record.ts";
+import { billions, type CatalogRecord, categoryOf } from "../../catalog/record.ts";
 import { bandwidthOf } from "../../scoring/gpus.ts";
 import { round } from "../../scoring/units.ts";
 import { DDR_GBPS, EFFICIENCY, type LlmfitRow, llmfitRow, type RowOptions, usableContext } from "../fit.ts";

@@ -11,7 +11,7 @@ import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts";
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { benchmarkOrderSchema } from "../../../src/api/benchmark.ts";
-import { rateOf } from "../../../src/capacity/benchmark/report.ts";
+import { rateOf } from "../../../src/capacity/benchmark/measurement.ts";
 import { llamaBench } from "../../../src/engines/llamacpp/bench.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { Log } from "../../../src/util/ports.ts";

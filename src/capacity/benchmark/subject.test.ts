@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
 import { inferenceServiceSchema } from "../../api/inference-service/index.ts";
 import { type Model, modelSchema } from "../../api/model.ts";
-import { benchmarkKey } from "./key.ts";
 import { benchmarkPlanOf, speedsByClass, subjectOf, subjectsOnHosts } from "./subject.ts";
-import { readBenchmarks } from "./table.ts";
+import { benchmarkKey, readBenchmarks } from "./table.ts";
 
 const model: Model = modelSchema.parse({
   metadata: { name: "chat", namespace: "apps" },

@@ -18,8 +18,7 @@ import { goDurationSeconds } from "../../util/go-duration.ts";
 import { formatOf } from "../resolve.ts";
 import { platformOf, runsOn } from "../runs-on.ts";
 import { candidateRuntimes } from "../runtime-choice.ts";
-import { type BenchmarkSubject, benchmarkKey, contentOf } from "./key.ts";
-import { type BenchmarkTable, resultFor } from "./table.ts";
+import { type BenchmarkSubject, type BenchmarkTable, benchmarkKey, contentOf, resultFor } from "./table.ts";
 
 /** The engine that runs the Model; a host has no `gpusPerPod`. */
 export interface SubjectEngine {

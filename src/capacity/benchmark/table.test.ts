@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { BenchmarkResult } from "../../api/benchmark.ts";
-import { benchmarkKey } from "./key.ts";
-import { readBenchmarks, resultFor } from "./table.ts";
+import { benchmarkKey, readBenchmarks, resultFor } from "./table.ts";
 
 const subject = {
   content: "c0ffee",

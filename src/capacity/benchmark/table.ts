@@ -1,16 +1,16 @@
-/** Measured results in the ConfigMap `metalbridge-benchmarks`. Users may edit it, so its readers do not trust it. Pure. */
+/** Measured results in the ConfigMap `metalbridge-benchmarks`, by what was measured and the class of machines. Users may edit it, so its readers do not trust it. Pure. */
 
-import { type BenchmarkResult, benchmarkResultSchema, type Measurement } from "../../api/benchmark.ts";
+import { type BenchmarkResult, type BenchmarkSettings, benchmarkResultSchema } from "../../api/benchmark.ts";
+import type { Runtime } from "../../api/fields/runtimes.ts";
+import type { Model } from "../../api/model.ts";
+import { sha256Hex } from "../../util/hash.ts";
 import { parseJson } from "../../util/parse-json.ts";
-import { type BenchmarkSubject, benchmarkKey } from "./key.ts";
+import { noiseOf } from "./measurement.ts";
 
 /** In the namespace of the controller. */
 export const BENCHMARKS_NAME = "metalbridge-benchmarks";
 /** More than any engine generates; a greater figure is an error. */
 const MAX_TOKENS_PER_SECOND = 100_000;
-
-/** Runs that differ by more than their median say what else ran on the machine. An estimate is better than such a figure. */
-const SPREAD_MAX = 1;
 
 export interface BenchmarkTable {
   readonly results: ReadonlyMap<string, BenchmarkResult>;
@@ -50,10 +50,23 @@ function readResult(key: string, text: string): BenchmarkResult | string {
   return noiseOf(parsed.data) ?? parsed.data;
 }
 
-/** Why the runs of a measurement are no figure; undefined if they are one. */
-export function noiseOf({ generation: { spread } }: Pick<Measurement, "generation">): string | undefined {
-  if (spread <= SPREAD_MAX) return undefined;
-  return `its runs differ by ${Math.round(spread * 100)}% of their median, and by at most ${SPREAD_MAX * 100}% in a valid measurement`;
+/** What a speed depends on besides the machine and the build of the engine. */
+export interface BenchmarkSubject {
+  /** Content of the model: SHA-256 of its main file, else its key in model stores. */
+  readonly content: string;
+  readonly runtime: Runtime;
+  readonly settings: BenchmarkSettings;
+}
+
+/** Undefined until the source of the Model is resolved. */
+export function contentOf({ status }: Pick<Model, "status">): string | undefined {
+  return status?.sha256 ?? status?.cacheKey;
+}
+
+/** Key `<hash>-<class>` in the ConfigMap, of the characters that a key may have. */
+export function benchmarkKey({ content, runtime, settings }: BenchmarkSubject, deviceClass: string): string {
+  const sorted = Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `${sha256Hex(JSON.stringify([content, runtime, sorted])).slice(0, 16)}-${deviceClass}`;
 }
 
 /** The measurement of a subject on a class of machines. */

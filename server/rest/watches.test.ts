@@ -5,9 +5,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Density } from "../../fitness/density/density.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { Feed } from "./feed.ts";
-import { WatchStream } from "./watch-stream.ts";
-import { createWatches } from "./watches.ts";
+import { createWatches, Feed, WatchStream } from "./watches.ts";
 
 /** A response whose client reads only when the test calls `read`. */
 class Client extends EventEmitter {

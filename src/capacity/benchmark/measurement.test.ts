@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Model } from "../../api/model.ts";
-import { implausibility } from "./plausible.ts";
+import { implausibility } from "./measurement.ts";
 
 const dense = { layerCount: 32 };
 const mixture = { layerCount: 48, expertCount: 128, sizing: { expertsUsed: 8 } };
