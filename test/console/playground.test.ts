@@ -1,5 +1,5 @@
 /**
- * The playground and the page of the gateway over a farm: chat, stop, comparison, embeddings, keys.
+ * The playground and the page of the gateway over a farm: chat, stop, another service, keys.
  * CPU: a browser over a whole farm with engines that answer.
  */
 import { expect, it } from "vitest";
@@ -57,7 +57,7 @@ describeUnless(whyNoConsole, "the playground", () => {
     await expectAccessible(page);
   });
 
-  it("asks two services at once, and lists one that cannot be asked with its reason", async () => {
+  it("asks another service in the same conversation, and lists one that cannot be asked with its reason", async () => {
     await on().serve("other", "mac-1");
     const suspended = { modelRef: "chat", suspend: true, placement: { hosts: ["mac-1"] } };
     await on().apply({
@@ -70,9 +70,12 @@ describeUnless(whyNoConsole, "the playground", () => {
     await using reader = await on().signedIn();
     const { page } = reader;
     await reader.open("/playground");
-    await button(reader, "Compare").click();
-    await page.getByRole("button", { name: /^Service: default\/other/ }).waitFor();
     await page.getByLabel("Maximum tokens").fill("4");
+    await page.getByRole("button", { name: /^Service: default\/chat/ }).waitFor();
+    await ask(reader, "Hello");
+    await button(reader, "Answer again").waitFor();
+    await page.getByRole("button", { name: /^Service: default\/chat/ }).click();
+    await page.getByRole("option", { name: /default\/other/ }).click();
     await ask(reader, "Hello");
     await expect.poll(() => button(reader, "Answer again").count()).toBe(2);
     const names = await Promise.all(

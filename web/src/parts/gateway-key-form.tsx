@@ -2,7 +2,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
-import { setGatewayKey } from "../api/gateway.ts";
+import { needsKey, setGatewayKey } from "../api/gateway.ts";
 import { ConsoleError } from "../api/request.ts";
 import { gatewayTexts as texts } from "../texts/gateway.ts";
 import { Button } from "./button.tsx";
@@ -14,6 +14,12 @@ import "./gateway-key-form.css";
 /** The server refuses longer ones. */
 const MAX_KEY = 1_000;
 const KEYS = { tab: "keys" } as never;
+
+/** Asks for a key if none is set, or the gateway refuses the one that is. */
+export function GatewayFailure({ error, onRetry }: { readonly error: Error; readonly onRetry: () => void }) {
+  if (needsKey(error)) return <GatewayKeyForm refusal={error} onDone={onRetry} />;
+  return <Failure error={error} onRetry={onRetry} />;
+}
 
 export function GatewayKeyForm({
   refusal,

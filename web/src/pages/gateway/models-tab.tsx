@@ -4,13 +4,13 @@ import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { ServiceRow, StateWord } from "../../../../src/console/rows.ts";
 import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
-import { type GatewayModel, gatewayModelsQuery, needsKey } from "../../api/gateway.ts";
+import { type GatewayModel, gatewayModelsQuery } from "../../api/gateway.ts";
 import { useList } from "../../live/hooks.ts";
 import { Command, CopyButton } from "../../parts/copy.tsx";
 import { Filter } from "../../parts/filter.tsx";
 import { formatCount, formatCut } from "../../parts/format.ts";
-import { GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
+import { Empty, Skeleton } from "../../parts/notice.tsx";
 import { State } from "../../parts/state.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { gatewayTexts } from "../../texts/gateway.ts";
@@ -39,9 +39,7 @@ export function ModelsTab({ gatewayUrl }: { readonly gatewayUrl: string }) {
     () => all.filter((row) => isFound(row, namespace, words.toLowerCase())),
     [all, namespace, words],
   );
-  if (error !== null && needsKey(error))
-    return <GatewayKeyForm refusal={error} onDone={() => void refetch()} />;
-  if (error !== null) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (error !== null) return <GatewayFailure error={error} onRetry={() => void refetch()} />;
   if (isPending) return <Skeleton />;
   return (
     <div className="stack">

@@ -1,24 +1,25 @@
 /** The page Playground: talk to a service, embed texts, rank documents, through the gateway as clients do. */
+
+import { useQuery } from "@tanstack/react-query";
 import { KeyRound } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
-import { needsKey } from "../../api/gateway.ts";
+import { gatewayModelsQuery } from "../../api/gateway.ts";
 import { useSession } from "../../api/session.ts";
+import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/copy.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
-import { GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { GatewayFailure, GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
+import { Empty, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { gatewayTexts } from "../../texts/gateway.ts";
 import { texts } from "../../texts/playground.ts";
 import { text } from "../../texts/text.ts";
-import { ChatTab } from "./chat/chat.tsx";
-import type { Mode, Offer } from "./services/offers.ts";
-import { useOffers } from "./services/use-offers.ts";
-import { EmbeddingsTab } from "./vectors/embeddings.tsx";
-import { RerankTab } from "./vectors/rerank.tsx";
+import { ChatTab } from "./chat.tsx";
+import { type Mode, type Offer, offersOf } from "./offers.ts";
+import { EmbeddingsTab, RerankTab } from "./vectors.tsx";
 import "./playground.css";
 
 export function PlaygroundPage() {
@@ -69,14 +70,12 @@ function within(mode: Mode, Content: ModeTab): ReactNode {
 }
 
 function WithOffers({ mode, Content }: { readonly mode: Mode; readonly Content: ModeTab }) {
-  const { offers, isLoading, error, reload } = useOffers(mode);
+  const { rows } = useList("services");
+  const version = useMemo(() => versionOf(rows), [rows]);
+  const { data, error, isPending, refetch } = useQuery(gatewayModelsQuery(version));
+  const offers = useMemo(() => offersOf(data ?? [], rows, mode), [data, rows, mode]);
   const setSearch = useSetSearch();
-  const problem =
-    error === null ? null : needsKey(error) ? (
-      <GatewayKeyForm refusal={error} onDone={reload} />
-    ) : (
-      <Failure error={error} onRetry={reload} />
-    );
+  const problem = error !== null && <GatewayFailure error={error} onRetry={() => void refetch()} />;
   // What the reader has typed stays.
   if (offers.length > 0)
     return (
@@ -85,8 +84,8 @@ function WithOffers({ mode, Content }: { readonly mode: Mode; readonly Content: 
         <Content offers={offers} />
       </>
     );
-  if (problem !== null) return problem;
-  if (isLoading) return <Skeleton rows={3} />;
+  if (error !== null) return problem;
+  if (isPending) return <Skeleton rows={3} />;
   return (
     <Empty title={texts.none[mode]} why={texts.noneWhy}>
       <Button look="primary" onClick={() => setSearch({ deploy: "new" })}>
@@ -94,4 +93,12 @@ function WithOffers({ mode, Content }: { readonly mode: Mode; readonly Content: 
       </Button>
     </Empty>
   );
+}
+
+/** Changes when services come, go, start to serve or stop. */
+function versionOf(rows: readonly { readonly name: string; readonly phase: string }[]): string {
+  return rows
+    .map(({ name, phase }) => `${name} ${phase}`)
+    .sort()
+    .join();
 }

@@ -1,30 +1,33 @@
 /** Where the reader writes: text, images, Send and Stop. */
+import { useQuery } from "@tanstack/react-query";
 import { ImagePlus, SendHorizontal, Square, X } from "lucide-react";
 import { type KeyboardEvent, type SyntheticEvent, useRef, useState } from "react";
-import { Button, IconButton } from "../../../parts/button.tsx";
-import { formatBytes } from "../../../parts/format.ts";
-import { texts } from "../../../texts/playground.ts";
-import { changeChat, send, stop } from "./store.ts";
+import { type ApiObject, getObject } from "../../api/kube.ts";
+import { Button, IconButton } from "../../parts/button.tsx";
+import { formatBytes } from "../../parts/format.ts";
+import { texts } from "../../texts/playground.ts";
+import { type Conversation, changeConversation, isBusy, send, stop } from "./conversation.ts";
+import { canAsk, type Offer } from "./offers.ts";
 
 /** The gateway takes bodies up to 32 MiB; base64 adds a third. */
 const MAX_IMAGES_BYTES = 20 * 1024 * 1024;
 const BASE64_SHARE = 3 / 4;
 const MAX_LINES = 10;
 
-export interface ComposerProps {
-  readonly draft: string;
-  readonly images: readonly string[];
-  readonly isBusy: boolean;
-  /** All services that are shown can be asked. */
-  readonly canSend: boolean;
-  /** Undefined: the model takes images. */
-  readonly whyBlind: string | undefined;
-}
-
-export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerProps) {
+export function Composer({
+  conversation: { turns, draft, images },
+  offer,
+}: {
+  readonly conversation: Conversation;
+  /** The service that is asked. */
+  readonly offer: Offer | undefined;
+}) {
   const [problem, setProblem] = useState<string>();
+  const whyBlind = useBlindness(offer);
+  const last = turns.at(-1);
+  const isAnswering = last?.role === "assistant" && isBusy(last);
   const hasContent = images.length > 0 ? whyBlind === undefined : draft.trim() !== "";
-  const isReady = canSend && !isBusy && hasContent;
+  const isReady = offer !== undefined && canAsk(offer) && !isAnswering && hasContent;
   const submit = (): void => {
     if (isReady) send();
   };
@@ -36,7 +39,8 @@ export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerP
   const add = async (files: readonly File[]): Promise<void> => {
     const wrong = problemOf(files, images);
     setProblem(wrong);
-    if (wrong === undefined) changeChat({ images: [...images, ...(await Promise.all(files.map(dataUrl)))] });
+    if (wrong === undefined)
+      changeConversation({ images: [...images, ...(await Promise.all(files.map(dataUrl)))] });
   };
   /** Also for a model without sight: the browser would leave the page for a file that is dropped on it. */
   const take = (event: SyntheticEvent, { files }: DataTransfer): void => {
@@ -46,7 +50,7 @@ export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerP
   };
   return (
     <section
-      className="composer"
+      className="stack gap-8 composer"
       aria-label={texts.ask}
       onPaste={(event) => take(event, event.clipboardData)}
       onDrop={(event) => take(event, event.dataTransfer)}
@@ -61,7 +65,7 @@ export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerP
         rows={Math.min(MAX_LINES, Math.max(2, draft.split("\n").length))}
         value={draft}
         dir="auto"
-        onChange={({ target }) => changeChat({ draft: target.value })}
+        onChange={({ target }) => changeConversation({ draft: target.value })}
         onKeyDown={onKey}
       />
       <div className="spread">
@@ -70,8 +74,8 @@ export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerP
         ) : (
           <span className="muted small">{whyBlind}</span>
         )}
-        {isBusy ? (
-          <Button icon={<Square size={14} aria-hidden />} onClick={() => stop()}>
+        {isAnswering ? (
+          <Button icon={<Square size={14} aria-hidden />} onClick={stop}>
             {texts.stop}
           </Button>
         ) : (
@@ -110,7 +114,7 @@ function Images({ images }: { readonly images: readonly string[] }) {
           <img src={url} alt="" />
           <IconButton
             label={texts.removeImage}
-            onClick={() => changeChat({ images: images.toSpliced(index, 1) })}
+            onClick={() => changeConversation({ images: images.toSpliced(index, 1) })}
           >
             <X size={14} aria-hidden />
           </IconButton>
@@ -149,4 +153,36 @@ function dataUrl(file: File): Promise<string> {
     reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(file);
   });
+}
+
+interface ModelObject extends ApiObject {
+  readonly spec?: { readonly mmproj?: string };
+}
+
+interface ServiceObject extends ApiObject {
+  readonly spec?: { readonly modelRefs?: readonly { readonly role?: string }[] };
+}
+
+/** On llama.cpp a model sees with the projector of its Model, or of the service. Other runtimes read that from the weights, and refuse images if it cannot. */
+const NEEDS_PROJECTOR: ReadonlySet<string> = new Set(["llamacpp", ""]);
+
+/** Undefined if it does, or if the reader may not know; else the reason. */
+function useBlindness(offer: Offer | undefined): string | undefined {
+  const { runtime = "", namespace = "", name = "", model = "" } = offer?.row ?? {};
+  const needsProjector = NEEDS_PROJECTOR.has(runtime);
+  const { data: hasProjector, isLoading } = useQuery({
+    queryKey: ["playground", "sight", namespace, name, model],
+    queryFn: async ({ signal }) => {
+      const read = <T extends ApiObject>(resource: string, object: string) =>
+        getObject<T>({ resource, namespace, name: object }, signal);
+      const { spec } = await read<ServiceObject>("inferenceservices", name);
+      if (spec?.modelRefs?.some(({ role }) => role === "projector") === true) return true;
+      return (await read<ModelObject>("models", model)).spec?.mmproj !== undefined;
+    },
+    enabled: offer?.row !== undefined && needsProjector,
+    staleTime: 60_000,
+    retry: false,
+  });
+  if (offer === undefined || isLoading) return "";
+  return hasProjector === false ? texts.blind : undefined;
 }

@@ -1,13 +1,11 @@
 /** Markdown as React elements. A block is rendered again only if its text has changed. */
 import { memo, type ReactNode } from "react";
-import { CopyButton } from "../../../parts/copy.tsx";
-import { texts } from "../../../texts/playground.ts";
-import { type Block, parseMarkdown, parseSpans } from "./parse.ts";
-import "./markdown.css";
+import { CodeBlock } from "./code.tsx";
+import { type Block, parseMarkdown, parseSpans } from "./markdown.ts";
 
 export function Markdown({ text }: { readonly text: string }) {
   return (
-    <div className="markdown" dir="auto">
+    <div className="stack markdown" dir="auto">
       {parseMarkdown(text).map((block, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: blocks are only added at the end
         <MarkdownBlock key={index} block={block} />
@@ -48,26 +46,12 @@ function renderBlock(block: Block): ReactNode {
   }
 }
 
-export function CodeBlock({ language, text }: { readonly language: string; readonly text: string }) {
-  return (
-    <figure className="code">
-      <figcaption className="spread">
-        <span className="muted small">{language === "" ? texts.code.plain : language}</span>
-        <CopyButton value={text} label={texts.code.copy} />
-      </figcaption>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a block that scrolls is reached by keyboard */}
-      <pre tabIndex={0}>
-        <code dir="ltr">{text}</code>
-      </pre>
-    </figure>
-  );
-}
+const TAGS = { text: "span", bold: "strong", italic: "em", code: "code" } as const;
 
 function renderSpans(text: string): ReactNode {
   return parseSpans(text).map(({ kind, text: content }, index) => {
-    const key = `${index}`;
-    if (kind === "code") return <code key={key}>{content}</code>;
-    if (kind === "bold") return <strong key={key}>{content}</strong>;
-    return kind === "italic" ? <em key={key}>{content}</em> : <span key={key}>{content}</span>;
+    const Tag = TAGS[kind];
+    // biome-ignore lint/suspicious/noArrayIndexKey: spans are only added at the end
+    return <Tag key={index}>{content}</Tag>;
   });
 }

@@ -1,44 +1,32 @@
 /** The turns of a conversation: questions, and answers with their figures. */
 import { Pencil, RefreshCw } from "lucide-react";
 import { type KeyboardEvent, memo, useState } from "react";
-import { Button, IconButton } from "../../../parts/button.tsx";
-import { CopyButton } from "../../../parts/copy.tsx";
-import { formatCount, formatRate } from "../../../parts/format.ts";
-import { Tag } from "../../../parts/state.tsx";
-import { texts } from "../../../texts/playground.ts";
-import { Markdown } from "../markdown/markdown.tsx";
-import { AskFailure } from "./ask-failure.tsx";
-import type { UserTurn } from "./body.ts";
-import { figuresOf } from "./figures.ts";
-import { type AnswerTurn, regenerate, resend, type Side, type Turn } from "./store.ts";
+import { Button, IconButton } from "../../parts/button.tsx";
+import { CopyButton } from "../../parts/copy.tsx";
+import { formatCount, formatRate } from "../../parts/format.ts";
+import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
+import { Tag } from "../../parts/state.tsx";
+import { texts } from "../../texts/playground.ts";
+import { type AnswerTurn, isBusy, regenerate, resend, type Turn } from "./conversation.ts";
+import { Markdown } from "./markdown-blocks.tsx";
+import type { UserTurn } from "./request.ts";
+import { figuresOf } from "./stream.ts";
 
-export function Turns({
-  side,
-  turns,
-  isIdle,
-}: {
-  readonly side: Side;
-  readonly turns: readonly Turn[];
-  readonly isIdle: boolean;
-}) {
+export function Turns({ turns, isIdle }: { readonly turns: readonly Turn[]; readonly isIdle: boolean }) {
   return (
-    <ol className="turns">
+    <ol className="stack gap-24 turns">
       {turns.map((turn) => (
         <li key={turn.id}>
-          {turn.role === "user" ? (
-            <Question side={side} turn={turn} />
-          ) : (
-            <Answer side={side} turn={turn} isIdle={isIdle} />
-          )}
+          {turn.role === "user" ? <Question turn={turn} /> : <Answer turn={turn} isIdle={isIdle} />}
         </li>
       ))}
     </ol>
   );
 }
 
-const Question = memo(({ side, turn }: { readonly side: Side; readonly turn: UserTurn }) => {
+const Question = memo(({ turn }: { readonly turn: UserTurn }) => {
   const [isEditing, setIsEditing] = useState(false);
-  if (isEditing) return <QuestionEditor side={side} turn={turn} onClose={() => setIsEditing(false)} />;
+  if (isEditing) return <QuestionEditor turn={turn} onClose={() => setIsEditing(false)} />;
   return (
     <div className="question">
       <div className="question-text" dir="auto">
@@ -54,28 +42,20 @@ const Question = memo(({ side, turn }: { readonly side: Side; readonly turn: Use
   );
 });
 
-function QuestionEditor({
-  side,
-  turn,
-  onClose,
-}: {
-  readonly side: Side;
-  readonly turn: UserTurn;
-  readonly onClose: () => void;
-}) {
+function QuestionEditor({ turn, onClose }: { readonly turn: UserTurn; readonly onClose: () => void }) {
   const [value, setValue] = useState(turn.text);
   const isEmpty = value.trim() === "" && turn.images.length === 0;
   const submit = (): void => {
     if (isEmpty) return;
     onClose();
-    resend(side, turn.id, value);
+    resend(turn.id, value);
   };
   const onKey = (event: KeyboardEvent): void => {
     if (event.key === "Escape") onClose();
     if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
   };
   return (
-    <div className="stack question-editor">
+    <div className="stack">
       <textarea
         ref={focusOnce}
         rows={3}
@@ -100,16 +80,14 @@ function focusOnce(field: HTMLTextAreaElement | null): void {
 }
 
 interface AnswerProps {
-  readonly side: Side;
   readonly turn: AnswerTurn;
   readonly isIdle: boolean;
 }
 
-const Answer = memo(({ side, turn, isIdle }: AnswerProps) => {
+const Answer = memo(({ turn, isIdle }: AnswerProps) => {
   const { text, reasoning, state } = turn;
-  const isBusy = state.at === "waiting" || state.at === "writing";
   return (
-    <article className="answer" aria-busy={isBusy} aria-label={turn.service}>
+    <article className="stack gap-8" aria-busy={isBusy(turn)} aria-label={turn.service}>
       {reasoning !== "" && (
         <details className="thoughts" open={text === ""}>
           <summary className="muted small">{texts.thoughts}</summary>
@@ -118,14 +96,14 @@ const Answer = memo(({ side, turn, isIdle }: AnswerProps) => {
       )}
       {state.at === "waiting" && <p className="muted">{isIdle ? texts.waking : texts.waiting}</p>}
       {text !== "" && <Markdown text={text.trimStart()} />}
-      {state.at === "failed" && <AskFailure error={state.error} onRetry={() => regenerate(side, turn.id)} />}
-      <footer className="answer-foot">
+      {state.at === "failed" && <GatewayFailure error={state.error} onRetry={() => regenerate(turn.id)} />}
+      <footer className="wrap answer-foot">
         <AnswerFigures turn={turn} />
-        {!isBusy && (
+        {!isBusy(turn) && (
           <span className="answer-actions">
             {text !== "" && <CopyButton value={text} label={texts.copyAnswer} />}
             {state.at !== "failed" && (
-              <IconButton label={texts.regenerate} onClick={() => regenerate(side, turn.id)}>
+              <IconButton label={texts.regenerate} onClick={() => regenerate(turn.id)}>
                 <RefreshCw size={14} aria-hidden />
               </IconButton>
             )}
@@ -140,7 +118,7 @@ function AnswerFigures({ turn: { timing, state, host } }: { readonly turn: Answe
   const { firstTokenMs, tokensPerSecond, tokens, promptTokens, isEstimated } = figuresOf(timing);
   const isOver = state.at === "done" || state.at === "stopped";
   return (
-    <span className="answer-figures muted small number">
+    <span className="wrap muted small number">
       {state.at === "stopped" && <Tag>{texts.stopped}</Tag>}
       {state.at === "done" && state.finish === "length" && <Tag level="warn">{texts.cut}</Tag>}
       {firstTokenMs !== undefined && (

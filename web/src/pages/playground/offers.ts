@@ -1,6 +1,6 @@
 /** The services that the playground can ask: the gateway's list joined with the live rows. Pure. */
-import type { ServiceRow } from "../../../../../src/console/rows.ts";
-import type { GatewayModel } from "../../../api/gateway.ts";
+import type { ServiceRow } from "../../../../src/console/rows.ts";
+import type { GatewayModel } from "../../api/gateway.ts";
 
 export type Mode = "chat" | "embedding" | "rerank";
 

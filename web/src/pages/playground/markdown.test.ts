@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { cpuMilliseconds } from "../../../testing/cpu-milliseconds.ts";
-import { parseMarkdown, parseSpans } from "./parse.ts";
+import { cpuMilliseconds } from "../../testing/cpu-milliseconds.ts";
+import { parseMarkdown, parseSpans } from "./markdown.ts";
 
 test("paragraphs, headings, lists and code become blocks", () => {
   const text =

@@ -3,13 +3,13 @@ import { Command } from "cmdk";
 import { ChevronDown } from "lucide-react";
 import { Popover } from "radix-ui";
 import { useMemo, useState } from "react";
-import type { StateWord } from "../../../../../src/console/rows.ts";
-import { formatCount, formatCut } from "../../../parts/format.ts";
-import { State } from "../../../parts/state.tsx";
-import { texts } from "../../../texts/playground.ts";
-import { text } from "../../../texts/text.ts";
+import type { StateWord } from "../../../../src/console/rows.ts";
+import { formatCount, formatCut } from "../../parts/format.ts";
+import { State } from "../../parts/state.tsx";
+import { hasWords } from "../../parts/words.ts";
+import { texts } from "../../texts/playground.ts";
+import { text } from "../../texts/text.ts";
 import { canAsk, type Offer } from "./offers.ts";
-import "./picker.css";
 
 /** More are found by typing. */
 const MAX_SHOWN = 50;
@@ -56,7 +56,10 @@ function List({
   readonly onChoose: (service: string) => void;
 }) {
   const [words, setWords] = useState("");
-  const found = useMemo(() => offers.filter((offer) => isFound(offer, words)), [offers, words]);
+  const found = useMemo(
+    () => offers.filter(({ service, names }) => hasWords([service, ...names], words)),
+    [offers, words],
+  );
   return (
     <Command label={texts.picker.label} shouldFilter={false} loop>
       <Command.Input value={words} onValueChange={setWords} placeholder={texts.picker.search} autoFocus />
@@ -85,7 +88,7 @@ function List({
   );
 }
 
-export function stateOf({ row, state }: Offer): StateWord {
+function stateOf({ row, state }: Offer): StateWord {
   if (row !== undefined) return row.state;
   const words = {
     ready: { word: "Ready", level: "ok" },
@@ -122,12 +125,4 @@ function noteOf({ state, row, names, contextLength }: Offer): string {
     default:
       return state satisfies never;
   }
-}
-
-function isFound({ service, names }: Offer, words: string): boolean {
-  const name = `${service} ${names.join(" ")}`.toLowerCase();
-  return words
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => name.includes(word));
 }

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { ConsoleError } from "../../../api/request.ts";
-import { addToTiming, figuresOf, type Timing } from "./figures.ts";
-import { type Delta, parseDelta, readStream } from "./stream.ts";
+import { ConsoleError } from "../../api/request.ts";
+import { addToTiming, type Delta, figuresOf, parseDelta, readStream, type Timing } from "./stream.ts";
 
 function streamOf(...parts: readonly Uint8Array[]): ReadableStream<Uint8Array> {
   return new ReadableStream({

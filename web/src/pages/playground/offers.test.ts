@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { ServiceRow } from "../../../../../src/console/rows.ts";
-import type { GatewayModel } from "../../../api/gateway.ts";
+import type { ServiceRow } from "../../../../src/console/rows.ts";
+import type { GatewayModel } from "../../api/gateway.ts";
 import { canAsk, offersOf } from "./offers.ts";
 
 function row(name: string, changes: Partial<ServiceRow> = {}): ServiceRow {
