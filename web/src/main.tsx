@@ -1,4 +1,10 @@
 /** Entry of the console. */
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/layout.css";
+import "./styles/controls.css";
+import "./styles/states.css";
+import "./styles/tables.css";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { Tooltip } from "radix-ui";
@@ -8,8 +14,6 @@ import { ConsoleError } from "./api/request.ts";
 import { router } from "./app/router.tsx";
 import { LiveProvider } from "./live/connect.tsx";
 import { startTheme } from "./parts/theme.ts";
-import "./styles/tokens.css";
-import "./styles/base.css";
 
 const HINT_MS = 400;
 const MAX_RETRIES = 2;

@@ -107,7 +107,7 @@ function NamespaceChoice({ sight: { namespaces, isNarrow } }: { readonly sight: 
   const isOnly = isNarrow && names.size === 1;
   if (namespace !== "") names.add(namespace);
   return (
-    <label className="namespace">
+    <label className="stack gap-4 namespace">
       <span className="small muted">{text.frame.namespace}</span>
       <select value={namespace} onChange={({ target }) => setSearch({ ns: target.value })}>
         {!isOnly && (
@@ -131,7 +131,7 @@ function TopBar({ onSearch }: { readonly onSearch: () => void }) {
   // Without a namespace the dialog itself asks, for the one that is chosen there.
   const mayDeploy = useRight({ verb: "create", resource: "inferenceservices", namespace });
   return (
-    <header className="topbar">
+    <header className="spread topbar">
       <button type="button" className="search" onClick={onSearch}>
         <SearchIcon size={14} aria-hidden />
         <span>{text.frame.search}</span>

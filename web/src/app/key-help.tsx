@@ -1,7 +1,6 @@
 /** All keys of the console. */
 import { Dialog } from "../parts/dialog.tsx";
 import { COMMAND_KEY, NAVIGATION } from "./navigation.ts";
-import "./key-help.css";
 
 const KEYS: readonly (readonly [keys: string, meaning: string])[] = [
   [`${COMMAND_KEY} or /`, "Search and jump"],
@@ -17,7 +16,7 @@ export function KeyHelp({ onClose }: { readonly onClose: () => void }) {
     <Dialog title="Keyboard" isOpen onClose={onClose}>
       <dl className="keys">
         {[...KEYS, ...pages].map(([keys, meaning]) => (
-          <div key={keys}>
+          <div key={keys} className="row">
             <dt>
               <kbd>{keys}</kbd>
             </dt>

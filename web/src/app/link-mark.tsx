@@ -3,7 +3,6 @@ import { useLink, useLive, useNow } from "../live/hooks.ts";
 import { formatDuration } from "../parts/format.ts";
 import { Hint } from "../parts/hint.tsx";
 import { text } from "../texts/text.ts";
-import "./link-mark.css";
 
 export function LinkMark() {
   const live = useLive();

@@ -11,7 +11,6 @@ import { useBack } from "../parts/back.ts";
 import { setTheme } from "../parts/theme.ts";
 import { text } from "../texts/text.ts";
 import { NAVIGATION } from "./navigation.ts";
-import "./palette.css";
 
 /** Found objects of each kind. */
 const MAX_FOUND = 8;

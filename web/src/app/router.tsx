@@ -10,7 +10,7 @@ const root = createRootRoute({
   component: Frame,
   validateSearch: (search) => search as Search,
   notFoundComponent: () => (
-    <div className="page">
+    <div className="stack gap-24 page">
       <Empty title={text.error.notFound} why="">
         <Link to="/" className="link">
           {text.error.home}
@@ -104,7 +104,7 @@ export const router = createRouter({
   // A part of the page that did not arrive, after an update of the server or over a network that broke, stays
   // missing until the document is loaded again.
   defaultErrorComponent: ({ error }) => (
-    <div className="page">
+    <div className="stack gap-24 page">
       <h1>{text.error.title}</h1>
       <Failure
         error={{ ...refusalOf(error), remedy: text.error.reload }}

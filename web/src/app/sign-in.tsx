@@ -10,7 +10,6 @@ import { Command, WithCommands } from "../parts/copy.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure } from "../parts/notice.tsx";
 import { text } from "../texts/text.ts";
-import "./form.css";
 
 /** In the fragment, which browsers never send to a server. */
 const CODE = /^#code=([A-Za-z0-9_-]{16,128})$/;

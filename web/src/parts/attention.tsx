@@ -1,10 +1,16 @@
 /** A case that a person must look at: cause, object, the cluster's own words, what to do. */
+import { useMutation } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { UNCORDON } from "../../../src/api/host-change.ts";
 import type { Attention } from "../../../src/console/rows.ts";
-import { Remedy } from "./remedy.tsx";
+import { mergePatch } from "../api/kube.ts";
+import { useRight } from "../api/session.ts";
+import { text } from "../texts/text.ts";
+import { Button } from "./button.tsx";
+import { Command, WithCommands } from "./copy.tsx";
+import { Failure } from "./notice.tsx";
 import { State } from "./state.tsx";
 import { Ago } from "./time.tsx";
-import "./attention.css";
 
 export function AttentionNotice({
   attention,
@@ -16,10 +22,12 @@ export function AttentionNotice({
 }) {
   const { level, reason, message, since } = attention;
   return (
-    <article className={`attention attention-${level}`}>
-      <header className="attention-head">
-        <State state={{ word: reason, level }} />
-        {about !== undefined && <span className="attention-about">{about}</span>}
+    <article className={`stack gap-8 attention tone-${level}`}>
+      <header className="wrap attention-head">
+        <span className="strong">
+          <State state={{ word: reason, level }} />
+        </span>
+        {about !== undefined && <span className="wrap attention-about">{about}</span>}
         {since !== undefined && (
           <span className="attention-since muted small">
             <Ago at={since} />
@@ -30,4 +38,50 @@ export function AttentionNotice({
       <Remedy attention={attention} />
     </article>
   );
+}
+
+/** What to do: in words, as a command to copy, and as a button for what can be done here. */
+export function Remedy({ attention }: { readonly attention: Attention }) {
+  const { remedy, command, cordoned = [] } = attention;
+  return (
+    <>
+      {remedy !== undefined && (
+        <p className="prose muted attention-message">
+          <WithCommands text={sentence(remedy)} />
+        </p>
+      )}
+      {command !== undefined && (
+        <div className="row">
+          <Command>{command}</Command>
+        </div>
+      )}
+      {cordoned.map((host) => (
+        <Uncordon key={host} host={host} />
+      ))}
+    </>
+  );
+}
+
+function Uncordon({ host }: { readonly host: string }) {
+  const right = useRight({ verb: "patch", resource: "hosts", name: host });
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => mergePatch({ resource: "hosts", name: host }, { spec: UNCORDON }),
+  });
+  return (
+    <>
+      <div className="row">
+        <span className="prose">{text.cordon.keepsOff(host)}</span>
+        <Button right={right} disabled={isPending} onClick={() => mutate()}>
+          {text.cordon.uncordon(host)}
+        </Button>
+      </div>
+      {error !== null && <Failure error={error} />}
+    </>
+  );
+}
+
+/** Remedies of the catalog are clauses. */
+function sentence(clause: string): string {
+  const words = clause.charAt(0).toUpperCase() + clause.slice(1);
+  return /[.!?…)`]$/.test(words) ? words : `${words}.`;
 }

@@ -2,7 +2,6 @@
 import { type ButtonHTMLAttributes, type ReactNode, useId } from "react";
 import type { RightState } from "../api/session.ts";
 import { Hint } from "./hint.tsx";
-import "./button.css";
 
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly look?: "primary" | "plain" | "quiet" | "danger";

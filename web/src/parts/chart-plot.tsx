@@ -2,7 +2,6 @@
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { ChartProps } from "./chart-props.ts";
 import { pointValues, stacked } from "./stacked.ts";
 import { useTheme } from "./theme.ts";
 
@@ -21,6 +20,28 @@ const shortDayFormat = new Intl.DateTimeFormat(undefined, {
 });
 const minuteFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 const timeFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+export interface ChartSeries {
+  readonly label: string;
+  /** One for each time; null where nothing is known. */
+  readonly values: readonly (number | null)[];
+  /** A token such as `--series-1`. */
+  readonly color: string;
+}
+
+export interface ChartProps {
+  /** Says what is shown, before the summary of the values. */
+  readonly label: string;
+  /** Seconds since 1970, ascending. */
+  readonly times: readonly number[];
+  readonly series: readonly ChartSeries[];
+  /** `bars` are stacked. */
+  readonly kind: "line" | "bars";
+  readonly format: (value: number) => string;
+  /** Times are days in UTC. */
+  readonly isDaily?: boolean;
+  readonly height?: number;
+}
 
 export function ChartPlot(props: ChartProps & { readonly height: number }) {
   const box = useRef<HTMLDivElement>(null);
@@ -72,7 +93,7 @@ function Tip({
     <div className="chart-tip" style={side}>
       <strong>{(isDaily ? dayFormat : timeFormat).format(time * 1_000)}</strong>
       {pointValues(series, index).map(({ label, value }) => (
-        <div key={label}>
+        <div key={label} className="spread">
           <bdi className="muted">{label}</bdi>
           <span className="number">{value === null ? "–" : format(value)}</span>
         </div>

@@ -1,7 +1,6 @@
 /** A chart over time. The library is loaded with the first one. */
 import { lazy, Suspense } from "react";
-import type { ChartProps, ChartSeries } from "./chart-props.ts";
-import "./chart.css";
+import type { ChartProps, ChartSeries } from "./chart-plot.tsx";
 
 const HEIGHT = 200;
 const Plot = lazy(() => import("./chart-plot.tsx").then(({ ChartPlot }) => ({ default: ChartPlot })));
@@ -10,17 +9,17 @@ export function Chart(props: ChartProps) {
   const { label, series, format, height = HEIGHT } = props;
   const summary = series.map((one) => summaryOf(one, format)).join("; ");
   return (
-    <figure className="chart">
+    <figure className="stack gap-8">
       <div role="img" aria-label={`${label}. ${summary}`} style={{ height }}>
         <Suspense>
           <Plot {...props} height={height} />
         </Suspense>
       </div>
       {series.length > 1 && (
-        <figcaption className="chart-legend small">
+        <figcaption className="wrap muted small">
           {series.map(({ label: name, color }) => (
-            <span key={name}>
-              <span className="chart-swatch" style={{ background: `var(${color})` }} />
+            <span key={name} className="row">
+              <span className="swatch" style={{ background: `var(${color})` }} />
               <bdi>{name}</bdi>
             </span>
           ))}

@@ -1,6 +1,5 @@
 /** Filters that can be on together, each with a count. The choice is in the URL, by the caller. */
 import type { ReactNode } from "react";
-import "./chips.css";
 
 export interface Chip {
   readonly id: string;

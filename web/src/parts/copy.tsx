@@ -3,7 +3,6 @@ import { Check, Copy as CopyIcon } from "lucide-react";
 import { useState } from "react";
 import { text } from "../texts/text.ts";
 import { IconButton } from "./button.tsx";
-import "./copy.css";
 
 const DONE_MS = 1_500;
 

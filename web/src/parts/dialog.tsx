@@ -5,7 +5,6 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { text } from "../texts/text.ts";
 import { useBack } from "./back.ts";
 import { Button, type ButtonProps } from "./button.tsx";
-import "./dialog.css";
 
 export interface DialogProps {
   readonly title: string;
@@ -51,7 +50,7 @@ export function Dialog(props: DialogProps) {
         <Radix.Overlay className="dialog-overlay" />
         <Radix.Content
           ref={content}
-          className={`dialog dialog-${size}`}
+          className={`stack gap-16 dialog dialog-${size}`}
           onInput={() => {
             hasInput.current = true;
           }}
@@ -59,7 +58,7 @@ export function Dialog(props: DialogProps) {
           onInteractOutside={ask}
           {...(description === undefined ? { "aria-describedby": undefined } : {})}
         >
-          <header className="dialog-head">
+          <header className="spread dialog-head">
             <Radix.Title asChild>
               <h2>{title}</h2>
             </Radix.Title>
@@ -112,7 +111,7 @@ export function Confirm({
   return (
     <Dialog {...dialog} onClose={onClose}>
       <div className="stack">{children}</div>
-      <footer className="dialog-foot">
+      <footer className="row end">
         <Button onClick={onClose}>Cancel</Button>
         <Button look={look ?? "danger"} disabled={isBusy} onClick={onConfirm}>
           {act}

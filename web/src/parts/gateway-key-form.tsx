@@ -9,7 +9,6 @@ import { Button } from "./button.tsx";
 import { Command } from "./copy.tsx";
 import { Field } from "./field.tsx";
 import { Failure } from "./notice.tsx";
-import "./gateway-key-form.css";
 
 /** The server refuses longer ones. */
 const MAX_KEY = 1_000;

@@ -1,7 +1,6 @@
 /** A text that appears on hover and on focus. */
 import { Tooltip } from "radix-ui";
 import type { ReactNode } from "react";
-import "./hint.css";
 
 export function Hint({ text, children }: { readonly text: string; readonly children: ReactNode }) {
   return (

@@ -5,7 +5,6 @@ import { text } from "../texts/text.ts";
 import { IconButton } from "./button.tsx";
 import { formatBytes } from "./format.ts";
 import { freeBytesOf } from "./free-bytes.ts";
-import "./memory-bar.css";
 
 export interface MemoryBarProps {
   readonly host: Pick<
@@ -42,7 +41,7 @@ export function MemoryBar(props: MemoryBarProps) {
   const share = (bytes: number) => `${(100 * bytes) / trackBytes}%`;
   const freeBytes = freeBytesOf({ budgetBytes, reserveBytes, leftBytes, claims }) - (added?.bytes ?? 0);
   return (
-    <div className="memory">
+    <div className="stack gap-4 memory">
       <div
         className="memory-track"
         role="img"
@@ -69,9 +68,9 @@ export function MemoryBar(props: MemoryBarProps) {
         )}
       </div>
       {hasLegend && (
-        <div className="memory-legend small number">
+        <div className="spread small number">
           <span className="muted">{text.memory.used(formatBytes(afterBytes), formatBytes(usableBytes))}</span>
-          <span className={freeBytes < 0 ? "memory-short" : undefined}>
+          <span className={freeBytes < 0 ? "toned tone-bad" : undefined}>
             {freeBytes < 0
               ? text.memory.over(formatBytes(-freeBytes))
               : (isCordoned ? text.memory.unused : text.memory.free)(formatBytes(freeBytes))}

@@ -6,7 +6,6 @@ import { ConsoleError } from "../api/request.ts";
 import { text } from "../texts/text.ts";
 import { Button } from "./button.tsx";
 import { Command, CopyButton, WithCommands } from "./copy.tsx";
-import "./notice.css";
 
 /** What the page will show, and the one action that fills it. */
 export function Empty({
@@ -21,7 +20,7 @@ export function Empty({
   readonly children?: ReactNode;
 }) {
   return (
-    <div className="empty">
+    <div className="stack empty">
       <h2>{title}</h2>
       <p className="muted prose">{why}</p>
       {command !== undefined && <Command>{command}</Command>}
@@ -42,14 +41,14 @@ export function Failure({
   const remedy = error instanceof Error && !(error instanceof ConsoleError) ? undefined : error.remedy;
   const causes = error instanceof ConsoleError ? error.causes : [];
   return (
-    <div className="failure" role="alert">
+    <div className="failure tone-bad" role="alert">
       <CircleAlert size={16} aria-hidden />
       <div className="stack">
         <div>
-          <code className="failure-code">{code}</code>
+          <code className="toned">{code}</code>
           <p className="prose">{error.message}</p>
           {causes.length > 0 && (
-            <ul className="failure-causes">
+            <ul>
               {causes.map(({ field, message }) => (
                 <li key={field + message}>
                   <code>{field}</code>: {message}
@@ -83,11 +82,20 @@ export function Skeleton({ rows = 6, height = 36 }: { readonly rows?: number; re
   }, []);
   if (!isShown) return null;
   return (
-    <div className="skeleton" aria-busy="true">
+    <div className="stack skeleton" aria-busy="true">
       {Array.from({ length: rows }, (_, row) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the bars are all alike
         <span key={row} style={{ height: height - 12 }} />
       ))}
     </div>
+  );
+}
+
+/** What an action has done. Takes no room while there is nothing to say. */
+export function Done({ children }: { readonly children: string }) {
+  return (
+    <span role="status" className={children === "" ? "visually-hidden" : "small muted"}>
+      {children}
+    </span>
   );
 }

@@ -1,7 +1,6 @@
 /** Head of a page: title, what belongs to it, its actions. */
 import { type ReactNode, useEffect } from "react";
 import { text } from "../texts/text.ts";
-import "./page.css";
 
 export function Page({
   title,
@@ -21,7 +20,7 @@ export function Page({
     document.title = `${title} · ${text.product}`;
   }, [title]);
   return (
-    <div className={isWide ? "page" : "page page-narrow"}>
+    <div className={isWide ? "stack gap-24 page" : "stack gap-24 page page-narrow"}>
       <header className="page-head">
         <div className="page-titles">
           <h1>{title}</h1>
@@ -44,7 +43,7 @@ export function Section({
   readonly children: ReactNode;
 }) {
   return (
-    <section className="section">
+    <section className="stack">
       <div className="spread">
         <h2>{title}</h2>
         {aside}

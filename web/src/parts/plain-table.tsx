@@ -1,6 +1,5 @@
 /** A small table whose texts wrap; on phones a row becomes a block. For many rows there is DataTable. */
 import type { ReactNode } from "react";
-import "./plain-table.css";
 
 export interface PlainColumn<R> {
   readonly id: string;
@@ -28,7 +27,7 @@ export function PlainTable<R>({
   if (rows.length === 0) return <p className="muted">{none}</p>;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by the keyboard
-    <section className="plain-table" aria-label={label} tabIndex={0}>
+    <section className="panel plain-table" aria-label={label} tabIndex={0}>
       <table aria-label={label}>
         <thead>
           <tr>

@@ -1,5 +1,4 @@
 /** How much of something is there, as a bar. Without a total the bar is empty. */
-import "./progress.css";
 
 export function Progress({
   label,

@@ -1,6 +1,5 @@
 /** A choice of few, as buttons side by side. */
 import type { ReactNode } from "react";
-import "./segments.css";
 
 export interface SegmentOption {
   readonly id: string;

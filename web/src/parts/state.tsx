@@ -1,7 +1,6 @@
 /** A state: a word with an icon, and a color that repeats it. */
 import { CircleAlert, CircleCheck, CircleDashed, LoaderCircle, TriangleAlert } from "lucide-react";
 import type { StateWord } from "../../../src/console/rows.ts";
-import "./state.css";
 
 const ICONS = {
   ok: CircleCheck,
@@ -20,7 +19,7 @@ export function State({
 }) {
   const Icon = ICONS[level];
   return (
-    <span className={`state state-${level}`} title={title}>
+    <span className={`state tone-${level}`} title={title}>
       <Icon size={14} aria-hidden />
       <span>{word}</span>
     </span>
@@ -38,7 +37,7 @@ export function Tag({
   readonly title?: string;
 }) {
   return (
-    <span className={`tag tag-${level}`} title={title}>
+    <span className={`tag tone-${level}`} title={title}>
       {children}
     </span>
   );

@@ -4,7 +4,6 @@ import { DropdownMenu } from "radix-ui";
 import { useState } from "react";
 import { text } from "../texts/text.ts";
 import { IconButton } from "./button.tsx";
-import "./menu.css";
 
 interface NamedColumn<R> {
   readonly id: string;

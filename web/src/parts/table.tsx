@@ -15,7 +15,6 @@ import {
 import { text } from "../texts/text.ts";
 import { compareBy, sortRows } from "./sort-rows.ts";
 import { ColumnChoice, useHiddenColumns } from "./table-columns.tsx";
-import "./table.css";
 
 export interface Column<R> {
   readonly id: string;
@@ -53,7 +52,7 @@ export interface TableProps<R> {
 const ROW_PX = 36;
 const CARD_PX = 132;
 const CARD_GAP_PX = 8;
-/** As in table.css. Below it, the columns do not fit. */
+/** As in tables.css. Below it, the columns do not fit. */
 const CARDS = "(max-width: 820px)";
 const NARROW = "(max-width: 1200px)";
 const OVERSCAN = 8;
@@ -73,8 +72,8 @@ export function DataTable<R extends object>(props: TableProps<R>) {
   );
   const sorted = useSorted({ rows, columns, sort, keyOf });
   return (
-    <div className="table-frame">
-      <div className="table-bar">
+    <div className="stack">
+      <div className="spread table-bar">
         <div className="row">{toolbar}</div>
         <ColumnChoice columns={columns} hidden={hidden} rows={sorted} />
       </div>
@@ -143,7 +142,7 @@ function Grid<R extends object>({
   useLayoutEffect(() => virtualizer.measure(), [isPhone]);
   const template = columns.map(({ width }) => width).join(" ");
   return (
-    <div className="table" role="table" aria-label={label} aria-rowcount={rows.length + 1}>
+    <div className="panel table" role="table" aria-label={label} aria-rowcount={rows.length + 1}>
       <Head columns={columns} sort={sort} template={template} />
       <div
         role="rowgroup"
@@ -229,7 +228,7 @@ function Head<R>({
               role="columnheader"
               tabIndex={-1}
               aria-sort={direction}
-              className={isNumber === true ? "cell cell-number" : "cell"}
+              className={isNumber === true ? "truncate cell cell-number" : "truncate cell"}
             >
               <button type="button" title={text.table.sortBy(header)} onClick={() => sortBy(id)}>
                 {header}
@@ -249,7 +248,7 @@ function Cell<R>({ column, row }: { readonly column: Column<R>; readonly row: R 
   return (
     <div
       role="cell"
-      className={column.isNumber === true ? "cell cell-number" : "cell"}
+      className={column.isNumber === true ? "truncate cell cell-number" : "truncate cell"}
       data-label={column.header}
     >
       {content}

@@ -1,7 +1,6 @@
 /** Tabs whose choice is in the URL, by the caller. */
 import { Tabs as Radix } from "radix-ui";
 import { type ReactNode, useEffect, useRef } from "react";
-import "./tabs.css";
 
 export interface Tab {
   readonly id: string;

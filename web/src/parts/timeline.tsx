@@ -3,7 +3,6 @@ import type { StateWord } from "../../../src/console/rows.ts";
 import { useNow } from "../live/hooks.ts";
 import { formatDuration } from "./format.ts";
 import { formatMoment } from "./time.tsx";
-import "./timeline.css";
 
 export interface TimelineStep {
   readonly key: string;
@@ -33,12 +32,12 @@ export function Timeline({
         return (
           <li
             key={key}
-            className={`timeline-step timeline-${level}`}
+            className={`timeline-step tone-${level}`}
             aria-current={isLast ? "step" : undefined}
             title={[moment, message].filter(Boolean).join("\n")}
           >
             <span className="timeline-dot" aria-hidden />
-            <span className="timeline-word">{word}</span>
+            <span className={isLast ? "strong" : undefined}>{word}</span>
             <span className="muted small number">{Number.isNaN(atMs) ? "" : lasted}</span>
           </li>
         );

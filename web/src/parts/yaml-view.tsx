@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { detailsText } from "../texts/details.ts";
 import { CopyButton } from "./copy.tsx";
 import { Skeleton } from "./notice.tsx";
-import "./yaml-view.css";
+import "./yaml/yaml.css";
 
 export function YamlView({ object }: { readonly object: object }) {
   const { data: stringify } = useQuery({

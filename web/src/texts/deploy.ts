@@ -1,5 +1,11 @@
 /** Texts of the dialog that deploys a model, and of the progress after it. */
 export const deployText = {
+  levels: {
+    perfect: "Perfect fit",
+    good: "Good fit",
+    marginal: "Marginal fit",
+    too_tight: "Does not fit",
+  },
   from: { label: "Where the model is from", catalog: "Catalog", source: "Own source" },
   search: "Search the catalog",
   noMatch: "No model of the catalog matches. Choose Own source to use any address.",

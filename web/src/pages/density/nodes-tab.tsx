@@ -10,7 +10,6 @@ import { formatCount, formatGib } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Tag } from "../../parts/state.tsx";
 import { hasWords } from "../../parts/words.ts";
-import "../../parts/figures.css";
 import { densityText } from "../../texts/density.ts";
 import { text } from "../../texts/text.ts";
 

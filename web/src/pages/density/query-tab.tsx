@@ -9,11 +9,10 @@ import { type QueryRow, queryDensity } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { useDebounced } from "../../parts/debounced.ts";
-import { Fit, Score } from "../../parts/fit.tsx";
+import { EstimatedSpeed, Fit, Score } from "../../parts/fit.tsx";
 import { formatRate } from "../../parts/format.ts";
 import { Failure } from "../../parts/notice.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { EstimatedSpeed } from "../../parts/speed.tsx";
 import { densityText } from "../../texts/density.ts";
 import { adviceFor } from "./advice.ts";
 

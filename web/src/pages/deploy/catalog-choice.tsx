@@ -2,9 +2,8 @@
 import { useDeferredValue, useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogAnswer, CatalogFit } from "../../../../src/console/catalog.ts";
-import { fitWord } from "../../parts/fit.ts";
+import { Fit } from "../../parts/fit.tsx";
 import { formatRate } from "../../parts/format.ts";
-import { State } from "../../parts/state.tsx";
 import { deployText } from "../../texts/deploy.ts";
 import { foundModels } from "./catalog-search.ts";
 
@@ -21,7 +20,7 @@ export function CatalogChoice({
   const asked = useDeferredValue(words);
   const found = useMemo(() => foundModels(catalog, asked), [catalog, asked]);
   return (
-    <div className="stack-small">
+    <div className="stack gap-8">
       <input
         type="search"
         // biome-ignore lint/a11y/noAutofocus: the first thing to do in the dialog
@@ -38,7 +37,7 @@ export function CatalogChoice({
           if (first !== undefined && words !== "") onChoose(first.name);
         }}
       />
-      <ul className="catalog-list">
+      <ul className="panel catalog-list">
         {found.slice(0, MAX_SHOWN).map((record) => (
           <li key={record.name}>
             <button type="button" className="catalog-model" onClick={() => onChoose(record.name)}>
@@ -74,7 +73,7 @@ export function ChosenModel({
           className="catalog-fit small"
           title={`${fit.machine}: ${deployText.tokens(formatRate(fit.tokensPerSecond))}`}
         >
-          <State state={fitWord(fit.level)} />
+          <Fit level={fit.level} words={deployText.levels} />
         </span>
       )}
     </span>

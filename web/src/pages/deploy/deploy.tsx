@@ -73,7 +73,7 @@ function Choosing({
   };
   return (
     <form
-      className="deploy"
+      className="stack gap-16"
       onSubmit={(event) => {
         event.preventDefault();
         if (deployment !== undefined && right.isAllowed) onSubmit(deployment);
@@ -110,7 +110,7 @@ function Choosing({
         }}
       />
       {action.failure !== undefined && <Failure error={action.failure} />}
-      <footer className="dialog-foot">
+      <footer className="row end">
         <Button
           type="submit"
           look="primary"

@@ -30,7 +30,7 @@ export function DeployForm(props: DeployFormProps) {
     return faults.find((fault) => fault.field === field)?.message;
   };
   return (
-    <fieldset className="deploy-form" disabled={isOverridden}>
+    <fieldset className="stack gap-16 deploy-form" disabled={isOverridden}>
       <Segments
         label={deployText.from.label}
         value={choice.from}
@@ -79,8 +79,8 @@ function Model(props: DeployFormProps & { readonly fault: string | undefined }) 
   if (catalog === undefined) return <Skeleton rows={6} />;
   if (record !== undefined && !isChanging)
     return (
-      <div className="stack-small">
-        <div className="chosen-model">
+      <div className="stack gap-8">
+        <div className="panel row chosen-model">
           <ChosenModel record={record} fit={catalog.fits[record.name]} />
           <Button look="quiet" onClick={() => setIsChanging(true)}>
             {deployText.change}

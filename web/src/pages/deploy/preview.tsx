@@ -4,11 +4,11 @@ import { useDeferredValue } from "react";
 import type { RunsOn } from "../../../../src/api/inference-service/rollout.ts";
 import { requestJson } from "../../api/request.ts";
 import { useList } from "../../live/hooks.ts";
-import { fitWord } from "../../parts/fit.ts";
+import { Fit } from "../../parts/fit.tsx";
 import { formatCount, formatGib, formatRate, GIB } from "../../parts/format.ts";
 import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
-import { State, Tag } from "../../parts/state.tsx";
+import { Tag } from "../../parts/state.tsx";
 import { deployText } from "../../texts/deploy.ts";
 import type { Choice, Deployment, Meaning } from "./choice.ts";
 import {
@@ -53,14 +53,14 @@ export function DeployPreview({
     retry: false,
   });
   return (
-    <section className="deploy-preview" aria-label={deployText.preview}>
+    <section className="stack gap-8" aria-label={deployText.preview}>
       <div className="spread">
         <h3>{deployText.preview}</h3>
         <MemoryHelp />
       </div>
       {place !== undefined && <p className="muted small">{deployText.place(place)}</p>}
       {trainedContext !== undefined && (question?.context ?? 0) > trainedContext && (
-        <p className="small deploy-short">
+        <p className="small toned tone-bad">
           {deployText.contextCut(formatCount(trainedContext), formatCount(question?.context))}
         </p>
       )}
@@ -108,11 +108,11 @@ function Places({ preview, label, replicas }: Wanted & { readonly preview: Previ
     <>
       <p className="muted small">{summaryOf(preview)}</p>
       {fitting > 0 && replicas > room && (
-        <p className="small deploy-short">{deployText.roomFor(formatCount(room), formatCount(replicas))}</p>
+        <p className="small toned tone-bad">{deployText.roomFor(formatCount(room), formatCount(replicas))}</p>
       )}
-      <ol className="deploy-places">
+      <ol className="stack gap-8">
         {preview.places.map((place) => (
-          <li key={place.simulated.nodeName} className="card deploy-place">
+          <li key={place.simulated.nodeName} className="card stack gap-8 deploy-place">
             <OnePlace place={place} why={deployText.why[preview.why]} label={label} />
           </li>
         ))}
@@ -145,16 +145,16 @@ function OnePlace({
           <strong className="truncate">{nodeName}</strong>
           {isRecommended && <Tag level="busy">{deployText.recommended}</Tag>}
         </span>
-        <State state={fitWord(fitLevel)} />
+        <Fit level={fitLevel} words={deployText.levels} />
       </div>
       {isRecommended && <p className="small muted">{why}</p>}
-      {obstacle !== undefined && <p className="small deploy-short">{deployText.obstacle[obstacle]}</p>}
+      {obstacle !== undefined && <p className="small toned tone-bad">{deployText.obstacle[obstacle]}</p>}
       {host !== undefined && <MemoryBar host={host} added={{ label, bytes: requiredMemoryGb * GIB }} />}
       <div className="row small number">
         <span>{deployText.tokens(formatRate(estimatedTps))}</span>
         <span className="muted">{deployText.needs(formatGib(requiredMemoryGb))}</span>
         {quantization !== "" && <span className="muted">{quantization}</span>}
-        {short > 0 && <span className="deploy-short">{deployText.short(formatGib(short))}</span>}
+        {short > 0 && <span className="toned tone-bad">{deployText.short(formatGib(short))}</span>}
       </div>
     </>
   );

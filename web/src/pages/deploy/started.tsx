@@ -18,7 +18,7 @@ export function Started({
     <div className="stack">
       <StartOf namespace={namespace} name={name} />
       <p className="muted small">{deployText.closing}</p>
-      <footer className="dialog-foot">
+      <footer className="row end">
         <Link
           to={`/services/${service}` as "/"}
           search={keepNamespace}

@@ -21,7 +21,7 @@ export function YamlFields({ deployment, faults, edited, onEdit }: DeployYamlPro
     }));
   }
   return (
-    <div className="stack-small">
+    <div className="stack gap-8">
       {edited !== undefined && (
         <div className="spread small">
           <span className="muted">{deployText.yamlEdited}</span>

@@ -96,8 +96,8 @@ const COLUMNS: readonly Column<QueueRow>[] = [
 function Slots({ row: { slotsUsed, slotsTotal } }: { readonly row: QueueRow }) {
   const share = slotsTotal === 0 ? 0 : Math.min(1, slotsUsed / slotsTotal);
   return (
-    <span className="gateway-slots">
-      <span className="gateway-slots-track" aria-hidden>
+    <span className="row">
+      <span className="progress gateway-slots" aria-hidden>
         <span style={{ width: `${100 * share}%` }} />
       </span>
       <span className="number">{texts.ofAll(slotsUsed, slotsTotal)}</span>

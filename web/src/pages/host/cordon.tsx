@@ -6,7 +6,6 @@ import type { RightState } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
-import { Done } from "../../parts/done.tsx";
 import { State } from "../../parts/state.tsx";
 import { hostText } from "../../texts/host.ts";
 
@@ -17,6 +16,8 @@ interface Running {
   readonly count: number;
   readonly what: "replica" | "pod";
 }
+
+import { Done } from "../../parts/notice.tsx";
 
 export function CordonButton({
   name,

@@ -10,9 +10,9 @@ export function Downloads({ downloads }: { readonly downloads: readonly Download
   if (downloads.length === 0) return null;
   return (
     <Section title={modelsText.downloads}>
-      <ul className="downloads">
+      <ul className="cards">
         {downloads.map((download) => (
-          <li key={download.place} className="card download">
+          <li key={download.place} className="card stack gap-8 card-low">
             <Download download={download} />
           </li>
         ))}

@@ -22,7 +22,6 @@ import { modelsText } from "../../texts/models.ts";
 import { text } from "../../texts/text.ts";
 import { DeleteModel } from "./delete-model.tsx";
 import { Downloads } from "./downloads.tsx";
-import "./model.css";
 
 export function ModelPage() {
   const { namespace = "", name = "" } = useParams({ strict: false });
@@ -114,7 +113,7 @@ function UsedBy({ services }: { readonly services: readonly string[] }) {
       {services.length === 0 ? (
         <p className="muted">{modelsText.noServices}</p>
       ) : (
-        <ul className="used-by">
+        <ul className="wrap">
           {services.map((service) => (
             <li key={service}>
               <Link to={`/services/${service}` as "/"} search={keepNamespace} className="link">

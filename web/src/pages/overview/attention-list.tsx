@@ -12,7 +12,7 @@ const GROUPS = 30;
 export function AttentionList({ groups }: { readonly groups: readonly AttentionGroup[] }) {
   const hidden = groups.slice(GROUPS).reduce((sum, { items }) => sum + items.length, 0);
   return (
-    <div className="attention-list">
+    <div className="stack gap-8">
       {groups.slice(0, GROUPS).map((group) => (
         <AttentionNotice key={group.key} attention={group.first.attention} about={<About group={group} />} />
       ))}

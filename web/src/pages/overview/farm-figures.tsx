@@ -1,14 +1,17 @@
 /** The key figures of the farm. */
 import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 import type { FarmRow, QueueRow } from "../../../../src/console/rows.ts";
 import { keepNamespace } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
-import { Figure, Figures } from "../../parts/figures.tsx";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
-import { Spark } from "../../parts/spark.tsx";
 import { overviewText } from "../../texts/overview.ts";
 import { countHealths } from "../topology/health.ts";
+
+/** Of the line of tokens. */
+const WIDTH = 120;
+const HEIGHT = 20;
 
 export function FarmFigures() {
   const farm = useList("farm").rows[0];
@@ -22,7 +25,7 @@ export function FarmFigures() {
   const hostsDetail = maySeeHosts ? overviewText.of(formatCount(hosts?.length)) : overviewText.noRight;
   const budget = maySeeHosts ? overviewText.ofBudget(formatBytes(farm?.budgetBytes)) : overviewText.noRight;
   return (
-    <Figures>
+    <dl className="panel figures">
       <Figure
         label={overviewText.hosts}
         value={formatCount(hosts && countHealths(hosts).ok)}
@@ -47,7 +50,7 @@ export function FarmFigures() {
         value={formatBytes(maySeeHosts ? farm?.claimedBytes : undefined)}
         aside={<span className="muted small number">{budget}</span>}
       />
-    </Figures>
+    </dl>
   );
 }
 
@@ -83,5 +86,55 @@ function To({ path, children }: { readonly path: string; readonly children: stri
     <Link to={path as "/"} search={keepNamespace}>
       {children}
     </Link>
+  );
+}
+
+/** With its label, its value, and what it is compared with. */
+function Figure({
+  label,
+  value,
+  detail,
+  aside,
+}: {
+  readonly label: string;
+  readonly value: string;
+  /** Small, after the value. */
+  readonly detail?: ReactNode;
+  /** Below the value. */
+  readonly aside?: ReactNode;
+}) {
+  return (
+    <div className="stack gap-4 figure">
+      <dt>{label}</dt>
+      <dd>
+        <span className="figure-value">{value}</span>
+        {detail !== undefined && <span className="muted small number">{detail}</span>}
+      </dd>
+      {aside !== undefined && <dd>{aside}</dd>}
+    </div>
+  );
+}
+
+/** A small line without axes; its text says between which values it moves. */
+function Spark({ values, label }: { readonly values: readonly number[]; readonly label: string }) {
+  const most = Math.max(...values, 0);
+  if (values.length < 2) return null;
+  const points = values.map((value, index) => {
+    const x = (index / (values.length - 1)) * WIDTH;
+    const y = HEIGHT - 1 - (most === 0 ? 0 : (value / most) * (HEIGHT - 2));
+    return `${x.toFixed(1)},${y.toFixed(1)}`;
+  });
+  return (
+    <svg
+      className="spark"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={label}
+    >
+      <title>{label}</title>
+      <polygon points={`0,${HEIGHT} ${points.join(" ")} ${WIDTH},${HEIGHT}`} />
+      <polyline points={points.join(" ")} />
+    </svg>
   );
 }

@@ -138,10 +138,14 @@ function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
   );
   return (
     <Section title={overviewText.machines} aside={all}>
-      <ul className="machine-strip">
+      <ul className="cards">
         {fullest.slice(0, MACHINES).map((host) => (
           <li key={`${host.kind}/${host.name}`}>
-            <Link to={hrefOfMachine(host) as "/"} search={keepNamespace} className="card machine">
+            <Link
+              to={hrefOfMachine(host) as "/"}
+              search={keepNamespace}
+              className="card stack gap-8 card-low"
+            >
               <div className="spread">
                 <h3 className="truncate">{host.name}</h3>
                 <State state={host.state} />

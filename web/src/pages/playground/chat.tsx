@@ -128,7 +128,7 @@ function ParameterFields({ parameters }: { readonly parameters: Parameters }) {
           onChange={({ target }) => change({ system: target.value })}
         />
       </label>
-      <div className="chat-numbers">
+      <div className="halves">
         {NUMBERS.map((name) => {
           const isWrong = isInvalid(name, parameters[name]);
           return (

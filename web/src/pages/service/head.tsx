@@ -1,9 +1,9 @@
 /** State, one sentence of why with its remedy, the endpoint, and facts. */
 import { Link } from "@tanstack/react-router";
 import { keepNamespace } from "../../address/search.ts";
+import { Remedy } from "../../parts/attention.tsx";
 import { Command } from "../../parts/copy.tsx";
 import { formatBytes, formatCut } from "../../parts/format.ts";
-import { Remedy } from "../../parts/remedy.tsx";
 import { startProgressOf } from "../../parts/start/progress.ts";
 import { StartSteps } from "../../parts/start/start.tsx";
 import { State } from "../../parts/state.tsx";
@@ -11,11 +11,10 @@ import { Ago } from "../../parts/time.tsx";
 import { serviceText } from "../../texts/service.ts";
 import { text } from "../../texts/text.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
-import "../../parts/attention.css";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (
-    <div className="service-head">
+    <div className="stack gap-16">
       <Why objects={objects} />
       {isStarting(objects) && (
         <StartSteps progress={startProgressOf(objects)} attention={undefined} hasReason={false} />
@@ -45,9 +44,11 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
     row?.desired ?? status?.desiredReplicas ?? 0,
   );
   return (
-    <section className={`attention attention-${state.level}`} aria-live="polite">
-      <div className="attention-head">
-        <State state={state} />
+    <section className={`stack gap-8 attention tone-${state.level}`} aria-live="polite">
+      <div className="wrap attention-head">
+        <span className="strong">
+          <State state={state} />
+        </span>
         <span className="muted small number">{count} </span>
         {attention?.since !== undefined && (
           <span className="muted small">

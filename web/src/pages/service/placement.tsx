@@ -21,7 +21,7 @@ export function PlacementTab({ objects: { service, pods, replicas } }: { readonl
   const counts = Object.entries(reasons).sort(([, a], [, b]) => b - a);
   const isEmpty = chosen.length + misses.length + preempted.length + counts.length === 0;
   return (
-    <div className="stack placement">
+    <div className="stack gap-24 placement">
       {misses.length === 0 && placed?.status === "False" && placed.message !== "" && (
         <p className="prose">{placed.message}</p>
       )}
@@ -133,7 +133,7 @@ function Chosen({
 function Misses({ misses }: { readonly misses: NonNullable<ServicePlacement["misses"]> }) {
   return (
     <Section title={texts.misses}>
-      <ul className="places">
+      <ul className="panel places">
         {misses.map(({ host, reason, message, shortBytes, hint }) => (
           <li key={host} className="place">
             <HostLink host={host} />
@@ -142,7 +142,7 @@ function Misses({ misses }: { readonly misses: NonNullable<ServicePlacement["mis
               {message}
               {hint !== undefined && <span className="muted">{` ${hint}`}</span>}
             </span>
-            <span className="number small place-short">
+            <span className="number small toned tone-warn">
               {shortBytes === undefined ? "" : texts.short(formatBytes(shortBytes))}
             </span>
           </li>

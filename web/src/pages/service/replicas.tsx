@@ -20,7 +20,7 @@ export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   const { replicas, pods } = objects;
   if (replicas.length + pods.length === 0) return <Empty title={texts.none} why={whyNone(objects)} />;
   return (
-    <ul className="replicas">
+    <ul className="stack">
       {replicas.map((replica) => (
         <li key={replica.metadata.name}>
           <Replica replica={replica} />
@@ -48,7 +48,7 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
   const { footprintBytes } = status?.memory ?? {};
   const claimed = formatBytes(claimOf(replica));
   return (
-    <article className="card replica" aria-label={metadata.name}>
+    <article className="card stack" aria-label={metadata.name}>
       <header className="spread">
         <h3 className="truncate">{metadata.name}</h3>
         <State state={{ word: wordOfReplica(replica), level }} />
@@ -124,7 +124,7 @@ function PodCard({ pod }: { readonly pod: ServicePod }) {
     0,
   );
   return (
-    <article className="card replica" aria-label={metadata.name}>
+    <article className="card stack" aria-label={metadata.name}>
       <header className="spread">
         <h3 className="truncate">{metadata.name}</h3>
         <State state={state} />

@@ -11,7 +11,6 @@ import { serviceText } from "../../texts/service.ts";
 import { levelOfPhase, stateOfPod, wordOfReplica } from "./progress.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
 import { Undo } from "./undo.tsx";
-import "./rollout.css";
 
 const { rollout: texts } = serviceText;
 
@@ -21,7 +20,7 @@ export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {
   const progressing = conditionOf(objects.service, "Progressing");
   const isRolling = updateRevision !== undefined && updateRevision !== currentRevision;
   return (
-    <div className="stack rollout">
+    <div className="stack gap-24">
       <div className="row">
         <State state={stateOfRollout(progressing)} />
         <span className="muted">{progressing?.message}</span>
@@ -74,7 +73,7 @@ function Revision({
   }));
   const parts = [...replicas, ...pods];
   return (
-    <article className="card revision">
+    <article className="card stack gap-8">
       <header className="spread">
         <h3>{title}</h3>
         <code>{revision ?? "–"}</code>

@@ -59,7 +59,7 @@ function UndoDialog({ service, revision, onClose }: UndoProps & { readonly onClo
       {plan.data !== undefined && !isNothing && (
         <>
           <p className="prose">{texts.says}</p>
-          <ul className="undo-changes">
+          <ul className="stack gap-4 undo-changes">
             {plan.data.changes.map((change) => (
               <li key={change}>
                 <code>{change}</code>

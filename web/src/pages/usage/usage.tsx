@@ -24,7 +24,6 @@ import { usageText } from "../../texts/usage.ts";
 import { CostSection } from "./cost-section.tsx";
 import { usageRecords } from "./records.ts";
 import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
-import "./usage.css";
 
 const DIMENSIONS = ["key", "model", "namespace"] as const satisfies readonly UsageDimension[];
 const RANGES = ["7", "30", "90"];
@@ -107,7 +106,7 @@ function Usage({
         />
       </div>
       <div className="stack">
-        <div className="usage-bar">
+        <div className="row end">
           <Button icon={<Download size={14} aria-hidden />} onClick={() => save(records, days)}>
             {usageText.download}
           </Button>

@@ -1,9 +1,18 @@
-/** The way of one service to its first answer, from the live objects. */
+/** The way of one service to its first answer, from the live objects and one short question through the gateway. */
+import { useQuery } from "@tanstack/react-query";
+import { askGateway, needsKey } from "../../api/gateway.ts";
+import { useSession } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
+import { startText } from "../../texts/deploy.ts";
+import { formatDuration } from "../format.ts";
 import { Failure, Skeleton } from "../notice.tsx";
-import { FirstAnswer } from "./first-answer.tsx";
 import { type StartingObjects, startProgressOf } from "./progress.ts";
-import { StartSteps } from "./start.tsx";
+import { StartStep, StartSteps } from "./start.tsx";
+
+/** The gateway learns of a new endpoint within seconds. */
+const RETRIES = 8;
+const RETRY_MS = 1_000;
+const MAX_TOKENS = 48;
 
 export function StartOf({ namespace, name }: { readonly namespace: string; readonly name: string }) {
   const { get, rows, refusal } = useObjects(`service/${namespace}/${name}`);
@@ -24,4 +33,83 @@ export function StartOf({ namespace, name }: { readonly namespace: string; reado
       />
     </StartSteps>
   );
+}
+
+function FirstAnswer({
+  service,
+  mode,
+  isReady,
+}: {
+  /** namespace/name, which is a name of its model at the gateway. */
+  readonly service: string;
+  readonly mode: string;
+  readonly isReady: boolean;
+}) {
+  const session = useSession();
+  const hasGateway = session?.hasGateway === true;
+  const { data, error } = useQuery({
+    queryKey: ["first-answer", service],
+    queryFn: ({ signal }) => ask(service, mode, signal),
+    enabled: isReady && hasGateway,
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: (count, cause) => count < RETRIES && !needsKey(cause),
+    retryDelay: RETRY_MS,
+  });
+  if (!isReady) return <StartStep word={startText.answer} at="next" />;
+  if (session !== undefined && !hasGateway)
+    return (
+      <StartStep word={startText.answer} at="next">
+        <span className="muted small">{startText.noGateway}</span>
+      </StartStep>
+    );
+  if (data !== undefined)
+    return (
+      <StartStep word={startText.answer} at="done">
+        <q className="first-answer">{data.text}</q>
+        <span className="muted small number">{startText.after(formatDuration(data.tookMs))}</span>
+      </StartStep>
+    );
+  return (
+    <StartStep word={startText.answer} at={error === null ? "now" : "stuck"}>
+      <span className="small muted">
+        {error === null ? startText.asking : needsKey(error) ? startText.needsKey : error.message}
+      </span>
+    </StartStep>
+  );
+}
+
+interface FirstReply {
+  readonly text: string;
+  readonly tookMs: number;
+}
+
+interface GatewayReply {
+  readonly choices?: readonly {
+    readonly message?: { readonly content?: string | null; readonly reasoning_content?: string };
+  }[];
+  readonly data?: readonly { readonly embedding?: readonly number[] }[];
+}
+
+async function ask(model: string, mode: string, signal: AbortSignal): Promise<FirstReply> {
+  const startedMs = performance.now();
+  const { answer } = await askGateway<GatewayReply>(...questionOf(model, mode), signal);
+  return { text: textOf(answer), tookMs: performance.now() - startedMs };
+}
+
+function questionOf(model: string, mode: string): [path: string, body: object] {
+  const { question } = startText;
+  if (mode === "embedding") return ["/v1/embeddings", { model, input: question }];
+  if (mode === "rerank") return ["/v1/rerank", { model, query: question, documents: [question] }];
+  return [
+    "/v1/chat/completions",
+    { model, max_tokens: MAX_TOKENS, messages: [{ role: "user", content: question }] },
+  ];
+}
+
+function textOf({ choices, data }: GatewayReply): string {
+  const vector = data?.[0]?.embedding;
+  if (vector !== undefined) return startText.vector(vector.length);
+  const message = choices?.[0]?.message;
+  const text = message?.content ?? "";
+  return text !== "" ? text : (message?.reasoning_content ?? "OK");
 }

@@ -3,12 +3,12 @@ import { Check, LoaderCircle, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Attention } from "../../../../src/console/rows.ts";
 import { startText } from "../../texts/deploy.ts";
+import { Remedy } from "../attention.tsx";
 import { formatBytes, formatDuration, formatSpeed } from "../format.ts";
 import { Progress } from "../progress.tsx";
-import { Remedy } from "../remedy.tsx";
 import type { DownloadSum, StartProgress, StartStage } from "./progress.ts";
-import "./start.css";
 
+const LOOKS = { done: "tone-ok", now: "tone-busy", next: "muted", stuck: "tone-warn" } as const;
 const STAGES: readonly StartStage[] = ["placing", "downloading", "loading", "ready"];
 
 export function StartSteps({
@@ -28,7 +28,7 @@ export function StartSteps({
   const now = STAGES.indexOf(stage);
   return (
     <div className="stack" aria-live="polite">
-      <ol className="start-steps" aria-label={startText.label}>
+      <ol aria-label={startText.label}>
         {STAGES.map((one, index) => (
           <StartStep
             key={one}
@@ -44,7 +44,7 @@ export function StartSteps({
         {children}
       </ol>
       {hasReason && (stage !== "ready" || isStuck) && message !== "" && (
-        <div className={isStuck ? "start-why start-stuck" : "start-why"}>
+        <div className={`stack gap-8 start-why ${isStuck ? "tone-warn" : ""}`}>
           <p className="prose">{message}</p>
           {attention !== undefined && <Remedy attention={attention} />}
         </div>
@@ -62,18 +62,16 @@ export function StartStep({
   readonly at: "done" | "now" | "next" | "stuck";
   readonly children?: ReactNode;
 }) {
+  const isCurrent = at === "now" || at === "stuck";
   return (
-    <li
-      className={`start-step start-${at}`}
-      aria-current={at === "now" || at === "stuck" ? "step" : undefined}
-    >
+    <li className={`start-step ${LOOKS[at]}`} aria-current={isCurrent ? "step" : undefined}>
       <span className="start-icon" aria-hidden>
         {at === "done" && <Check size={14} />}
         {at === "now" && <LoaderCircle size={14} />}
         {at === "stuck" && <TriangleAlert size={14} />}
       </span>
-      <span className="start-word">{word}</span>
-      <span className="start-detail">{children}</span>
+      <span className={isCurrent ? "strong" : undefined}>{word}</span>
+      <span className="wrap start-detail">{children}</span>
     </li>
   );
 }

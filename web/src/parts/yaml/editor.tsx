@@ -2,7 +2,7 @@
 import { type KeyboardEvent, useId, useRef } from "react";
 import { WithCommands } from "../copy.tsx";
 import type { YamlFault } from "./documents.ts";
-import "./editor.css";
+import "./yaml.css";
 
 export interface YamlEditorProps {
   readonly label: string;
@@ -61,10 +61,10 @@ export function YamlEditor(props: YamlEditorProps) {
         />
       </div>
       {faults.length > 0 && (
-        <ul id={list} className="yaml-faults" role="alert">
+        <ul id={list} className="stack gap-4" role="alert">
           {faults.map(({ line, message }) => (
-            <li key={`${line} ${message}`}>
-              <button type="button" className="link" onClick={() => goTo(line)}>
+            <li key={`${line} ${message}`} className="row yaml-fault">
+              <button type="button" className="link-button" onClick={() => goTo(line)}>
                 Line {line}
               </button>
               <span>

@@ -49,9 +49,9 @@ export function KeyActionDialog({
     >
       <p>{texts[`${open.at}Why`]}</p>
       {ends && waiting > 0 && <p>{texts.waiting(waiting)}</p>}
-      {ends && isLastActive && <p className="keys-last">{texts.lastActive[open.at]}</p>}
+      {ends && isLastActive && <p className="toned tone-bad">{texts.lastActive[open.at]}</p>}
       {open.at === "delete" && keys.length === 1 && (
-        <p className="keys-last">
+        <p className="toned tone-bad">
           {lastKeyWords(name, namespace)} {texts.deleteLast}
         </p>
       )}

@@ -82,7 +82,7 @@ export function KeyDialog({
     return (
       <Dialog title={texts.madeTitle} description={texts.madeWhy} isOpen>
         <Command>{made}</Command>
-        <footer className="dialog-foot">
+        <footer className="row end">
           <Button look="primary" onClick={onClose}>
             {texts.done}
           </Button>
@@ -109,7 +109,7 @@ export function KeyDialog({
           faultOf={faultOf}
         />
         {error !== undefined && refused === undefined && <Failure error={error} />}
-        <footer className="dialog-foot">
+        <footer className="row end">
           <Button onClick={onClose}>{texts.cancel}</Button>
           <Button type="submit" look="primary" disabled={isBusy}>
             {entry === undefined ? texts.create : texts.save}
@@ -164,7 +164,7 @@ function Fields({ form, setForm, isNew, faultOf }: FieldsProps) {
       </Field>
       <ScopeFields form={form} change={change} fault={faultOf("scope")} />
       <Limits form={form} change={change} faultOf={faultOf} />
-      <div className="key-grid">
+      <div className="halves">
         <Field
           label={texts.validDays}
           help={isNew ? texts.validHelp : texts.keepHelp}
@@ -201,12 +201,12 @@ interface PartProps {
 function Limits({ form, change, faultOf }: PartProps & Pick<FieldsProps, "faultOf">) {
   const help = useId();
   return (
-    <fieldset className="key-scope" aria-describedby={help}>
+    <fieldset className="stack key-scope" aria-describedby={help}>
       <legend className="muted small">{texts.limits}</legend>
       <span id={help} className="muted small">
         {texts.limitsHelp}
       </span>
-      <div className="key-grid">
+      <div className="halves">
         {LIMIT_NAMES.map((name) => (
           <Field key={name} label={texts.limitNames[name]} fault={faultOf(name)}>
             {(field) => (
@@ -227,7 +227,7 @@ function Limits({ form, change, faultOf }: PartProps & Pick<FieldsProps, "faultO
 function ScopeFields({ form, change, fault }: PartProps & { readonly fault: string | undefined }) {
   const note = useId();
   return (
-    <fieldset className="key-scope" aria-describedby={note}>
+    <fieldset className="stack key-scope" aria-describedby={note}>
       <legend className="muted small">{text.form.required(texts.scope)}</legend>
       <span id={note} className={fault === undefined ? "muted small" : "field-error"}>
         {fault ?? texts.scopeHelp}

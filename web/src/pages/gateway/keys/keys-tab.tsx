@@ -15,7 +15,7 @@ import { Ago, formatMoment } from "../../../parts/time.tsx";
 import { gatewayTexts } from "../../../texts/gateway.ts";
 import { LIMIT_NAMES, type ValidKey } from "./form.ts";
 import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
-import "./keys.css";
+import "../gateway.css";
 
 const texts = gatewayTexts.keys;
 

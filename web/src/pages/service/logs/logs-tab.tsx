@@ -8,7 +8,6 @@ import type { ServiceObjects } from "../service-state.ts";
 import { LogLines } from "./lines.tsx";
 import { MAX_LINES } from "./ring.ts";
 import { type Logs, useLogs } from "./use-logs.ts";
-import "./logs.css";
 
 const { logs: texts } = serviceText;
 const TAILS = [1_000, 10_000, MAX_LINES] as const;

@@ -3,7 +3,6 @@ import { Chart } from "../../../parts/chart.tsx";
 import { formatBytes, formatRate } from "../../../parts/format.ts";
 import { serviceText } from "../../../texts/service.ts";
 import type { Sample } from "./samples.ts";
-import "./metrics.css";
 
 const { metrics: texts } = serviceText;
 const MS_PER_S = 1_000;
@@ -25,7 +24,7 @@ export function MetricsTab({ samples }: { readonly samples: readonly Sample[] })
           const values = samples.map((sample) => sample[figure]);
           const last = values.findLast((value) => value !== null);
           return (
-            <section key={figure} className="card">
+            <section key={figure} className="card stack gap-8">
               <div className="spread">
                 <h3>{title}</h3>
                 <span className="number">{last === undefined ? "–" : format(last)}</span>

@@ -17,7 +17,7 @@ export function ConflictNotice({
   readonly onDiscard: () => void;
 }) {
   return (
-    <div className="conflict" role="alert">
+    <div className="failure tone-warn" role="alert">
       <TriangleAlert size={16} aria-hidden />
       <div className="stack">
         <div>

@@ -78,7 +78,7 @@ export const MachineBarNode = memo(({ data }: NodeProps) => {
     <Card {...card} selection={{ kind: "machine", id: name }} href={hrefOfMachine(host)} isThin>
       <span className={`topo-dot topo-${state.level}`} />
       <bdi className="small truncate">{name}</bdi>
-      {state.level !== "ok" && <span className={`state state-${state.level} small`}>{state.word}</span>}
+      {state.level !== "ok" && <span className={`state tone-${state.level} small`}>{state.word}</span>}
       <MemoryBar host={host} hasLegend={false} />
       <Handle type="target" position={Position.Left} isConnectable={false} />
     </Card>
