@@ -137,7 +137,7 @@ function TopBar({ onSearch }: { readonly onSearch: () => void }) {
         <span>{text.frame.search}</span>
         <kbd>{COMMAND_KEY}</kbd>
       </button>
-      <div className="topbar-end">
+      <div className="line gap-4 topbar-end">
         {session?.isReadOnly === true && <Tag>{text.frame.readOnly}</Tag>}
         <LinkMark />
         <IconButton

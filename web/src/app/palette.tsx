@@ -50,7 +50,7 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
               {actions.length > 0 && (
                 <Command.Group heading="Actions">
                   {actions.map(([label, act]) => (
-                    <Command.Item key={label} onSelect={act}>
+                    <Command.Item key={label} className="menu-item" onSelect={act}>
                       {label}
                     </Command.Item>
                   ))}
@@ -59,7 +59,7 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
               {pages.length > 0 && (
                 <Command.Group heading="Pages">
                   {pages.map(({ to, label, key }) => (
-                    <Command.Item key={to} value={to} onSelect={() => go(to)}>
+                    <Command.Item key={to} value={to} className="menu-item" onSelect={() => go(to)}>
                       {label}
                       <kbd>g {key}</kbd>
                     </Command.Item>
@@ -114,7 +114,7 @@ function Found({ words, go }: { readonly words: string; readonly go: (to: string
   return (
     <Command.Group heading="Objects">
       {found.map(({ to, name, kind }) => (
-        <Command.Item key={to} value={to} onSelect={() => go(to)}>
+        <Command.Item key={to} value={to} className="menu-item" onSelect={() => go(to)}>
           <span className="truncate">{name}</span>
           <span className="muted small">{kind}</span>
         </Command.Item>

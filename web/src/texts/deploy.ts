@@ -34,7 +34,6 @@ export const deployText = {
   },
   contextCut: (trained: string, asked: string) =>
     `The model was trained for ${trained} tokens: a request gets no more, but memory for ${asked} is claimed. Set the context size to ${trained} or less.`,
-  previewFailed: "The preview is not available",
   fits: (count: number) => (count === 1 ? "1 machine fits" : `${count} machines fit`),
   roomFor: (room: string, replicas: string) =>
     `These have memory for ${room} of the ${replicas} replicas now. The others wait until more memory is free.`,

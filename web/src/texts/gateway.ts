@@ -105,7 +105,6 @@ export const gatewayTexts = {
       tokensPerDay: "tokens/day",
       tokensPerMonth: "tokens/month",
     },
-    unlimited: "no limit",
     validDays: "Valid for (days)",
     validHelp: "Empty: the key does not expire.",
     keepHelp: "Counted from now. Empty: the expiry stays as it is.",

@@ -88,7 +88,6 @@ export const serviceText = {
     lastExit: "Last exit",
     logTail: "Last lines of its log",
     pod: "Pod",
-    deleteReplica: "Replace",
   },
   placement: {
     chosen: "Chosen hosts",
@@ -99,7 +98,6 @@ export const serviceText = {
     why: "Why",
     serving: (serving: number, all: number) => `${serving} of ${all} serve`,
     misses: "Hosts that come closest",
-    missesNone: "No host was rejected for a missing replica.",
     rejected: "Rejected hosts by reason",
     hosts: (count: number) => plural(count, "host"),
     byKubernetes: "The scheduler of Kubernetes places the pods of this service.",
@@ -109,7 +107,6 @@ export const serviceText = {
     queue: (position: number) => `Position ${position} in the queue.`,
     waitingFor: (what: string) => `Waiting for ${what}.`,
     score: "Score",
-    flavor: "Flavor",
   },
   yaml: {
     label: "YAML of the service",

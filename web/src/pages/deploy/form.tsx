@@ -80,7 +80,7 @@ function Model(props: DeployFormProps & { readonly fault: string | undefined }) 
   if (record !== undefined && !isChanging)
     return (
       <div className="stack gap-8">
-        <div className="panel row chosen-model">
+        <div className="panel line chosen-model">
           <ChosenModel record={record} fit={catalog.fits[record.name]} />
           <Button look="quiet" onClick={() => setIsChanging(true)}>
             {deployText.change}

@@ -141,7 +141,7 @@ function OnePlace({
   return (
     <>
       <div className="spread">
-        <span className="row deploy-place-name">
+        <span className="line">
           <strong className="truncate">{nodeName}</strong>
           {isRecommended && <Tag level="busy">{deployText.recommended}</Tag>}
         </span>

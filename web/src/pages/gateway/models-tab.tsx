@@ -86,7 +86,7 @@ const COLUMNS: readonly Column<NameRow>[] = [
     header: texts.name,
     value: ({ model }) => model.id,
     cell: ({ model }) => (
-      <span className="gateway-copied">
+      <span className="line gap-4 gateway-copied">
         <bdi className="mono truncate" title={[model.id, ...model.aliases].join(", ")}>
           {model.id}
         </bdi>
@@ -132,7 +132,7 @@ const COLUMNS: readonly Column<NameRow>[] = [
     header: texts.base,
     value: ({ baseUrl }) => baseUrl,
     cell: ({ baseUrl, model: { service } }) => (
-      <span className="gateway-copied">
+      <span className="line gap-4 gateway-copied">
         <span className="mono muted truncate" title={baseUrl}>
           {`/s/${service}/v1`}
         </span>

@@ -65,7 +65,7 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
 
 function Endpoint({ endpoint }: { readonly endpoint: string | undefined }) {
   return (
-    <div className="endpoint">
+    <div className="line">
       <span className="muted small">{serviceText.endpoint}</span>
       {endpoint === undefined ? (
         <span className="muted">{serviceText.noEndpoint}</span>

@@ -63,8 +63,8 @@ export function YamlEditor(props: YamlEditorProps) {
       {faults.length > 0 && (
         <ul id={list} className="stack gap-4" role="alert">
           {faults.map(({ line, message }) => (
-            <li key={`${line} ${message}`} className="row yaml-fault">
-              <button type="button" className="link-button" onClick={() => goTo(line)}>
+            <li key={`${line} ${message}`} className="line yaml-fault">
+              <button type="button" className="link-button number" onClick={() => goTo(line)}>
                 Line {line}
               </button>
               <span>

@@ -95,7 +95,7 @@ function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): reado
         valid(entry)
           ?.keys.filter(({ state }) => state === "active" || state === "disabled")
           .map(({ hint = "?" }) => (
-            <code key={hint} className="keys-hint">
+            <code key={hint} className="number">
               {hint}…
             </code>
           )),
