@@ -1,7 +1,7 @@
 /** Shows how current the page is. */
 import { useLink, useLive, useNow } from "../live/hooks.ts";
+import { Hint } from "../parts/button.tsx";
 import { formatDuration } from "../parts/format.ts";
-import { Hint } from "../parts/hint.tsx";
 import { text } from "../texts/text.ts";
 
 export function LinkMark() {

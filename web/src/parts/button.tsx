@@ -1,7 +1,7 @@
 /** Buttons. One that the reader has no right to is disabled and says why. */
+import { Tooltip } from "radix-ui";
 import { type ButtonHTMLAttributes, type ReactNode, useId } from "react";
 import type { RightState } from "../api/session.ts";
-import { Hint } from "./hint.tsx";
 
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly look?: "primary" | "plain" | "quiet" | "danger";
@@ -50,5 +50,19 @@ export function IconButton({ label, children, ...rest }: ButtonProps & { readonl
         {children}
       </button>
     </Hint>
+  );
+}
+
+/** A text that appears on hover and on focus. */
+export function Hint({ text, children }: { readonly text: string; readonly children: ReactNode }) {
+  return (
+    <Tooltip.Root>
+      <Tooltip.Trigger asChild>{children}</Tooltip.Trigger>
+      <Tooltip.Portal>
+        <Tooltip.Content className="hint" sideOffset={6} collisionPadding={8}>
+          {text}
+        </Tooltip.Content>
+      </Tooltip.Portal>
+    </Tooltip.Root>
   );
 }

@@ -11,6 +11,7 @@ import { text } from "../../texts/text.ts";
 import { KeysTab } from "./keys/keys-tab.tsx";
 import { ModelsTab } from "./models-tab.tsx";
 import { QueuesTab } from "./queues-tab.tsx";
+import "./gateway.css";
 
 export function GatewayPage() {
   const session = useSession();

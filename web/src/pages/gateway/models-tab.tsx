@@ -15,7 +15,6 @@ import { State } from "../../parts/state.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { gatewayTexts } from "../../texts/gateway.ts";
 import { text } from "../../texts/text.ts";
-import "./gateway.css";
 
 const texts = gatewayTexts.models;
 

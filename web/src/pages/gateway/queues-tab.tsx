@@ -8,7 +8,6 @@ import { formatCount, formatDuration } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { gatewayTexts } from "../../texts/gateway.ts";
-import "./gateway.css";
 
 const texts = gatewayTexts.queues;
 

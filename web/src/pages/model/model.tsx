@@ -17,7 +17,7 @@ import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { State } from "../../parts/state.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { YamlView } from "../../parts/yaml-view.tsx";
+import { YamlView } from "../../parts/yaml/view.tsx";
 import { modelsText } from "../../texts/models.ts";
 import { text } from "../../texts/text.ts";
 import { DeleteModel } from "./delete-model.tsx";

@@ -2,7 +2,7 @@
 import { Check, Minus } from "lucide-react";
 import { useNamespace } from "../../address/search.ts";
 import { useRight } from "../../api/session.ts";
-import { Hint } from "../../parts/hint.tsx";
+import { Hint } from "../../parts/button.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { settingsText } from "../../texts/settings.ts";
 

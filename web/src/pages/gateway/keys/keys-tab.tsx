@@ -15,7 +15,6 @@ import { Ago, formatMoment } from "../../../parts/time.tsx";
 import { gatewayTexts } from "../../../texts/gateway.ts";
 import { LIMIT_NAMES, type ValidKey } from "./form.ts";
 import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
-import "../gateway.css";
 
 const texts = gatewayTexts.keys;
 

@@ -1,9 +1,9 @@
 /** An object as YAML, to read and copy. The library is loaded when the view is. */
 import { useQuery } from "@tanstack/react-query";
-import { detailsText } from "../texts/details.ts";
-import { CopyButton } from "./copy.tsx";
-import { Skeleton } from "./notice.tsx";
-import "./yaml/yaml.css";
+import { detailsText } from "../../texts/details.ts";
+import { CopyButton } from "../copy.tsx";
+import { Skeleton } from "../notice.tsx";
+import "./yaml.css";
 
 export function YamlView({ object }: { readonly object: object }) {
   const { data: stringify } = useQuery({
