@@ -9,6 +9,7 @@ import { keepNamespace } from "../address/search.ts";
 import { useList } from "../live/hooks.ts";
 import { useBack } from "../parts/back.ts";
 import { setTheme } from "../parts/theme.ts";
+import { hasWords } from "../parts/words.ts";
 import { text } from "../texts/text.ts";
 import { NAVIGATION } from "./navigation.ts";
 
@@ -34,8 +35,8 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
       [themeToDark, () => setTheme("dark")],
       [themeToLight, () => setTheme("light")],
     ] as const
-  ).filter(([label]) => matches(label, words));
-  const pages = NAVIGATION.filter(({ label }) => matches(label, words));
+  ).filter(([label]) => hasWords([label], words));
+  const pages = NAVIGATION.filter(({ label }) => hasWords([label], words));
   return (
     <Radix.Root open onOpenChange={(isOpen) => isOpen || onClose()}>
       <Radix.Portal>
@@ -91,7 +92,7 @@ function Found({ words, go }: { readonly words: string; readonly go: (to: string
       const all: FoundItem[] = [];
       for (const row of rows) {
         const one = item(row);
-        if (matches(one.name, asked)) all.push(one);
+        if (hasWords([one.name], asked)) all.push(one);
         if (all.length === MAX_FOUND) break;
       }
       return all;
@@ -121,12 +122,4 @@ function Found({ words, go }: { readonly words: string; readonly go: (to: string
       ))}
     </Command.Group>
   );
-}
-
-function matches(name: string, words: string): boolean {
-  const lower = name.toLowerCase();
-  return words
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => lower.includes(word));
 }

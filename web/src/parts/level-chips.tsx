@@ -6,6 +6,10 @@ import { Chips } from "./chips.tsx";
 
 type Level = StateWord["level"];
 
+interface Stated {
+  readonly state: StateWord;
+}
+
 const LEVELS = ["ok", "busy", "warn", "bad", "idle"] as const satisfies readonly Level[];
 
 /** The levels that the address names; none means all. */
@@ -15,13 +19,18 @@ export function useLevels(): readonly [string[], (levels: readonly string[]) => 
   return [levels, (next) => setChosen(next.join(","))];
 }
 
+/** Every row passes an empty choice. */
+export function isOfLevel(levels: readonly string[]) {
+  return ({ state }: Stated): boolean => levels.length === 0 || levels.includes(state.level);
+}
+
 export function LevelChips({
   label,
   rows,
   words,
 }: {
   readonly label: string;
-  readonly rows: readonly { readonly state: StateWord }[];
+  readonly rows: readonly Stated[];
   readonly words: Readonly<Record<Level, string>>;
 }) {
   const [chosen, setChosen] = useLevels();

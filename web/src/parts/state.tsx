@@ -26,6 +26,10 @@ export function State({
   );
 }
 
+export function countReady(rows: readonly { readonly state: StateWord }[]): number {
+  return rows.filter(({ state }) => state.level === "ok").length;
+}
+
 /** A small label such as Cordoned. */
 export function Tag({
   children,

@@ -10,16 +10,16 @@ import { useList } from "../../live/hooks.ts";
 import { Filter } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { freeBytesOf } from "../../parts/free-bytes.ts";
-import { LevelChips, useLevels } from "../../parts/level-chips.tsx";
+import { isOfLevel, LevelChips, useLevels } from "../../parts/level-chips.tsx";
 import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
-import { State, Tag } from "../../parts/state.tsx";
+import { countReady, State, Tag } from "../../parts/state.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Ago } from "../../parts/time.tsx";
+import { hasWords } from "../../parts/words.ts";
 import { text } from "../../texts/text.ts";
-import { countHealths } from "../topology/health.ts";
 import "./hosts.css";
 
 /** More cards than this make a page too long to read. */
@@ -32,10 +32,7 @@ export function HostsPage() {
   const [chosen, setView] = useSearchParam("view");
   const [levels] = useLevels();
   const shown = useMemo(
-    () =>
-      hosts.rows.filter(
-        (host) => isFound(host, words) && (levels.length === 0 || levels.includes(host.state.level)),
-      ),
+    () => hosts.rows.filter(isOfLevel(levels)).filter((host) => isFound(host, words)),
     [hosts.rows, words, levels],
   );
   const view = chosen === "" ? (hosts.rows.length <= CARDS_BY_DEFAULT ? "cards" : "table") : chosen;
@@ -53,7 +50,7 @@ export function HostsPage() {
   return (
     <Page
       title={text.pages.hosts}
-      subtitle={hosts.rows.length > 0 ? <Summary hosts={hosts.rows} /> : undefined}
+      subtitle={hosts.rows.length > 0 ? `${countReady(hosts.rows)} of ${hosts.rows.length} ready` : undefined}
       actions={hosts.rows.length > 0 && choice}
       isWide
     >
@@ -84,10 +81,6 @@ export function HostsPage() {
 /** Only a stale host has a time; the others report every few seconds. */
 function Seen({ host: { isStale, lastSeen } }: { readonly host: HostRow }) {
   return isStale ? <Ago at={lastSeen} /> : text.state.now;
-}
-
-function Summary({ hosts }: { readonly hosts: readonly HostRow[] }) {
-  return <>{`${countHealths(hosts).ok} of ${hosts.length} ready`}</>;
 }
 
 interface ToolbarProps {
@@ -259,10 +252,5 @@ function keyOfHost({ kind, name }: HostRow): string {
 }
 
 function isFound({ name, chip, state, engines }: HostRow, words: string): boolean {
-  const text =
-    `${name} ${chip} ${state.word} ${engines.map((engine) => engine.name).join(" ")}`.toLowerCase();
-  return words
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
+  return hasWords([name, chip, state.word, ...engines.map((engine) => engine.name)], words);
 }

@@ -9,7 +9,7 @@ import { formatBytes, formatCount } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
-import { State } from "../../parts/state.tsx";
+import { countReady, State } from "../../parts/state.tsx";
 import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
 import { modelsText } from "../../texts/models.ts";
@@ -25,7 +25,7 @@ export function ModelsPage() {
     [models.rows, namespace],
   );
   const shown = useMemo(() => here.filter((row) => isFound(row, words)), [here, words]);
-  const ready = here.filter(({ state }) => state.level === "ok").length;
+  const ready = countReady(here);
   return (
     <Page
       title={text.pages.models}

@@ -6,8 +6,8 @@ import { keepNamespace } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
+import { countReady } from "../../parts/state.tsx";
 import { overviewText } from "../../texts/overview.ts";
-import { countHealths } from "../topology/health.ts";
 
 /** Of the line of tokens. */
 const WIDTH = 120;
@@ -28,7 +28,7 @@ export function FarmFigures() {
     <dl className="panel figures">
       <Figure
         label={overviewText.hosts}
-        value={formatCount(hosts && countHealths(hosts).ok)}
+        value={formatCount(hosts && countReady(hosts))}
         detail={<To path="/hosts">{hostsDetail}</To>}
       />
       <Figure

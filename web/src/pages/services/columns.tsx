@@ -4,30 +4,27 @@ import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { State } from "../../parts/state.tsx";
 import type { Column } from "../../parts/table.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { servicesText } from "../../texts/services.ts";
 import { reasonOf } from "./filter.ts";
 
-const { columns: header } = servicesText;
-
 export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
-  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(104px, 1.1fr)" },
+  { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(104px, 1.1fr)" },
   {
     id: "namespace",
-    header: header.namespace,
+    header: "Namespace",
     value: ({ namespace }) => namespace,
     cell: ({ namespace }) => <span className="muted">{namespace}</span>,
     width: "minmax(72px, 0.7fr)",
   },
   {
     id: "state",
-    header: header.state,
+    header: "State",
     value: ({ state }) => state.word,
     cell: (row) => <StateAndReason row={row} />,
     width: "minmax(132px, 3fr)",
   },
   {
     id: "ready",
-    header: header.ready,
+    header: "Ready",
     value: ({ ready }) => ready,
     cell: ({ ready, desired }) => `${ready}/${desired}`,
     width: "44px",
@@ -35,7 +32,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
   },
   {
     id: "model",
-    header: header.model,
+    header: "Model",
     value: ({ model, quantization }) => `${model} ${quantization}`.trim(),
     cell: ({ model, quantization }) => (
       <span title={`${model} ${quantization}`.trim()}>
@@ -46,14 +43,14 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
   },
   {
     id: "runtime",
-    header: header.runtime,
+    header: "Runtime",
     value: ({ runtime }) => runtime,
     width: "minmax(72px, 0.7fr)",
     isOptional: true,
   },
   {
     id: "hosts",
-    header: header.hosts,
+    header: "Hosts",
     value: ({ hosts }) => hosts.join(", "),
     cell: ({ hosts }) => <span title={hosts.join(", ")}>{namesOf(hosts)}</span>,
     width: "minmax(88px, 0.9fr)",
@@ -61,7 +58,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
   },
   {
     id: "speed",
-    header: header.speed,
+    header: "Tokens/s",
     value: ({ performance }) => performance.tokensPerSecond,
     cell: ({ performance }) => formatRate(performance.tokensPerSecond),
     width: "60px",
@@ -69,7 +66,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
   },
   {
     id: "requests",
-    header: header.requests,
+    header: "Requests",
     value: ({ performance }) => performance.requestsInFlight,
     cell: ({ performance: { requestsInFlight } }) =>
       requestsInFlight === undefined ? "–" : formatCount(Math.round(requestsInFlight)),
@@ -79,7 +76,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
   },
   {
     id: "memory",
-    header: header.memory,
+    header: "Memory",
     value: ({ claimedBytes }) => claimedBytes,
     cell: ({ claimedBytes }) => formatBytes(claimedBytes),
     width: "68px",
@@ -87,7 +84,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
   },
   {
     id: "age",
-    header: header.age,
+    header: "Age",
     value: ({ createdAt }) => createdAt,
     cell: ({ createdAt }) => <Ago at={createdAt} suffix="" />,
     width: "72px",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import { countLevels, isShown, reasonOf } from "./filter.ts";
+import { isShown, reasonOf } from "./filter.ts";
 
 const row = (changes: Partial<ServiceRow> = {}): ServiceRow => ({
   namespace: "team",
@@ -49,8 +49,4 @@ test("a service that serves has no reason; one that does not has the words of it
   expect(reasonOf(row())).toBe("");
   expect(reasonOf(waiting)).toBe("needs 21.4 GiB, 18.0 GiB free on mac-3");
   expect(reasonOf(row({ state: { word: "Starting", level: "busy" }, message: "loading" }))).toBe("loading");
-});
-
-test("services are counted by level", () => {
-  expect(countLevels([row(), row(), waiting])).toEqual({ ok: 2, busy: 0, warn: 0, bad: 1, idle: 0 });
 });

@@ -7,34 +7,40 @@ import { useHiddenNamespace } from "../../address/sight.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
-import { Chips } from "../../parts/chips.tsx";
 import { Filter } from "../../parts/filter.tsx";
+import { LevelChips, useLevels } from "../../parts/level-chips.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { countReady } from "../../parts/state.tsx";
 import { DataTable, namespacedKey } from "../../parts/table.tsx";
-import { servicesText } from "../../texts/services.ts";
 import { text } from "../../texts/text.ts";
 import { SERVICE_COLUMNS } from "./columns.tsx";
-import { countLevels, isShown, LEVELS } from "./filter.ts";
+import { isShown } from "./filter.ts";
 import "./services.css";
+
+const LEVEL_WORDS = {
+  ok: "Ready",
+  busy: "In progress",
+  warn: "Needs attention",
+  bad: "Not serving",
+  idle: "At rest",
+} as const;
 
 export function ServicesPage() {
   const services = useList("services");
   const namespace = useNamespace();
   const [words, setWords] = useSearchParam("q");
-  const [chosen, setChosen] = useSearchParam("state");
-  const levels = useMemo(() => (chosen === "" ? [] : chosen.split(",")), [chosen]);
+  const [levels] = useLevels();
   const here = useMemo(
     () => services.rows.filter((row) => namespace === "" || row.namespace === namespace),
     [services.rows, namespace],
   );
   const shown = useMemo(() => here.filter((row) => isShown(row, words, levels)), [here, words, levels]);
-  const counts = useMemo(() => countLevels(here), [here]);
   const hasNone = services.isSynced && here.length === 0;
   return (
     <Page
       title={text.pages.services}
-      subtitle={services.isSynced && !hasNone ? servicesText.ready(counts.ok, here.length) : undefined}
+      subtitle={services.isSynced && !hasNone ? `${countReady(here)} of ${here.length} ready` : undefined}
       isWide
     >
       {services.refusal !== undefined && <Failure error={services.refusal} />}
@@ -51,17 +57,8 @@ export function ServicesPage() {
           defaultSort="name"
           toolbar={
             <>
-              <Filter label={servicesText.filter} words={words} onChange={setWords} />
-              <Chips
-                label={servicesText.states}
-                chips={LEVELS.flatMap((level) =>
-                  counts[level] === 0 && !levels.includes(level)
-                    ? []
-                    : [{ id: level, label: servicesText.levels[level], count: counts[level] }],
-                )}
-                chosen={levels}
-                onChange={(next) => setChosen(next.join(","))}
-              />
+              <Filter label={"Filter by name, model, host"} words={words} onChange={setWords} />
+              <LevelChips label="States" rows={here} words={LEVEL_WORDS} />
               <span className="muted small number">{text.table.count(shown.length, here.length)}</span>
             </>
           }
@@ -82,9 +79,9 @@ function NoServices({ namespace }: { readonly namespace: string }) {
   if (hidden !== undefined) return <Failure error={hidden} />;
   return (
     <Empty
-      title={namespace === "" ? servicesText.empty : servicesText.emptyIn(namespace)}
-      why={servicesText.emptyWhy}
-      command={servicesText.emptyCommand}
+      title={namespace === "" ? "No services yet" : `No services in namespace ${namespace}`}
+      why="A service serves one model under one address, on as many machines as you want. Choose a model, and see before you deploy it where it fits and how fast it will be. In a terminal:"
+      command="metalbridge deploy qwen3:8b"
     >
       <Button
         look="primary"

@@ -5,7 +5,6 @@ import { formatRate } from "../../parts/format.ts";
 import { State } from "../../parts/state.tsx";
 import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
 import { text } from "../../texts/text.ts";
-import { texts } from "../../texts/topology.ts";
 
 export function TopologyList({ services }: { readonly services: readonly ServiceRow[] }) {
   return (
@@ -24,36 +23,36 @@ export function TopologyList({ services }: { readonly services: readonly Service
 const COLUMNS: readonly Column<ServiceRow>[] = [
   {
     id: "service",
-    header: texts.list.service,
+    header: "Service",
     value: ({ namespace, name }) => `${namespace}/${name}`,
     cell: ({ namespace, name }) => <bdi>{`${namespace}/${name}`}</bdi>,
     width: "minmax(140px, 2fr)",
   },
   {
     id: "state",
-    header: texts.list.state,
+    header: "State",
     value: ({ state }) => state.word,
     cell: ({ state }) => <State state={state} />,
     width: "minmax(136px, 1fr)",
   },
   {
     id: "replicas",
-    header: texts.list.replicas,
+    header: "Replicas",
     value: ({ ready }) => ready,
-    cell: ({ ready, desired }) => texts.replicas(ready, desired),
+    cell: ({ ready, desired }) => `${ready}/${desired}`,
     width: "64px",
     isNumber: true,
   },
   {
     id: "machines",
-    header: texts.list.machines,
+    header: "Machines",
     value: ({ hosts }) => hosts.join(", "),
     cell: ({ hosts }) => <bdi>{hosts.length === 0 ? "–" : hosts.join(", ")}</bdi>,
     width: "minmax(104px, 2fr)",
   },
   {
     id: "speed",
-    header: texts.list.speed,
+    header: "Tokens/s",
     value: ({ performance }) => performance.tokensPerSecond,
     cell: ({ performance }) => formatRate(performance.tokensPerSecond),
     width: "64px",
@@ -61,7 +60,7 @@ const COLUMNS: readonly Column<ServiceRow>[] = [
   },
   {
     id: "inflight",
-    header: texts.list.inFlight,
+    header: "In flight",
     value: ({ performance }) => performance.requestsInFlight,
     cell: ({ performance }) => formatRate(performance.requestsInFlight),
     width: "64px",

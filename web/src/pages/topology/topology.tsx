@@ -1,17 +1,17 @@
 /** The page Topology: gateway, services and machines, with their traffic. */
+import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
-import { useNamespace, useSearchParam } from "../../address/search.ts";
+import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { joinLists, useList } from "../../live/hooks.ts";
-import { Chips } from "../../parts/chips.tsx";
 import { formatCount, formatRate } from "../../parts/format.ts";
+import { isOfLevel, LevelChips, useLevels } from "../../parts/level-chips.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { useMedia } from "../../parts/table.tsx";
 import { text } from "../../texts/text.ts";
-import { texts } from "../../texts/topology.ts";
 import { type Figures, figuresOf, levelsOf } from "./graph/figures.ts";
 import {
   groupServices,
@@ -20,16 +20,22 @@ import {
   pathOf,
   type Selection,
   sortMachines,
+  withTheirMachines,
 } from "./graph/graph.ts";
 import { MAX_BARS } from "./graph/layout.ts";
-import { countHealths, HEALTHS, isOfHealth, withTheirMachines } from "./health.ts";
-import { HeatMap } from "./heat/heat.tsx";
 import { TopologyList } from "./list.tsx";
 import "./topology.css";
 
 const TopologyMap = lazy(() =>
   import("./map/map.tsx").then(({ TopologyMap: component }) => ({ default: component })),
 );
+const LEVEL_WORDS = {
+  ok: "Ready",
+  busy: "In progress",
+  warn: "Needs attention",
+  bad: "Not ready",
+  idle: "Resting",
+} as const;
 const PHONE = "(max-width: 640px)";
 /** All figures are summed again each time. */
 const RENEW_MS = 1_000;
@@ -40,37 +46,33 @@ export function TopologyPage() {
   const isPhone = useMedia(PHONE);
   const [chosenView, setView] = useSearchParam("view");
   const view = chosenView === "" ? (isPhone ? "list" : "map") : chosenView;
-  const [health, setHealth] = useSearchParam("health");
+  const [levels] = useLevels();
   const namespace = useNamespace();
   const inNamespace = useMemo(
     () => services.rows.filter((row) => namespace === "" || row.namespace === namespace),
     [services.rows, namespace],
   );
-  const healths = useMemo(() => health.split(",").filter(Boolean), [health]);
-  const shownServices = useMemo(() => inNamespace.filter(isOfHealth(healths)), [inNamespace, healths]);
+  const shownServices = useMemo(() => inNamespace.filter(isOfLevel(levels)), [inNamespace, levels]);
   const shownHosts = useMemo(
-    () => withTheirMachines(hosts.rows, shownServices, healths),
-    [hosts.rows, shownServices, healths],
+    () => withTheirMachines(hosts.rows, shownServices, levels),
+    [hosts.rows, shownServices, levels],
   );
-  const counts = useMemo(
-    () => countHealths(view === "list" ? inNamespace : [...inNamespace, ...hosts.rows]),
-    [view, inNamespace, hosts.rows],
-  );
+  const isList = view === "list" || shownHosts.length > MAX_BARS;
   const { isSynced, refusal } = joinLists(services, hosts);
   const isEmpty = inNamespace.length + hosts.rows.length === 0;
   return (
     <Page
       title={text.pages.topology}
-      subtitle={texts.subtitle}
+      subtitle="Requests go from the gateway to services, and from services to the machines they run on."
       isWide
       actions={
         <Segments
-          label={texts.view}
+          label="View"
           value={view}
           onChange={setView}
           options={[
-            { id: "map", label: texts.views.map },
-            { id: "list", label: texts.views.list },
+            { id: "map", label: "Map" },
+            { id: "list", label: "List" },
           ]}
         />
       }
@@ -78,24 +80,37 @@ export function TopologyPage() {
       {refusal !== undefined && <Failure error={refusal} />}
       {refusal === undefined && !isSynced && <Skeleton rows={10} />}
       {isSynced && isEmpty && (
-        <Empty title={texts.none} why={texts.noneWhy} command={text.hosts.emptyCommand} />
-      )}
-      {isSynced && !isEmpty && (
-        <Chips
-          label={texts.health}
-          chosen={healths}
-          onChange={(chosen) => setHealth(chosen.join(","))}
-          chips={HEALTHS.map((id) => ({ id, label: texts.healths[id], count: counts[id] }))}
+        <Empty
+          title="Nothing to show yet"
+          why="Machines and services appear here, with the traffic between them."
+          command={text.hosts.emptyCommand}
         />
       )}
-      {isSynced && !isEmpty && view === "list" && (
+      {isSynced && !isEmpty && (
+        <LevelChips
+          label="State"
+          rows={isList ? inNamespace : [...inNamespace, ...hosts.rows]}
+          words={LEVEL_WORDS}
+        />
+      )}
+      {isSynced && !isEmpty && isList && (
         <>
-          {isPhone && <p className="muted small">{texts.larger}</p>}
+          {view === "map" ? (
+            <p className="prose">
+              {`The map shows up to ${MAX_BARS} machines, and these are ${formatCount(shownHosts.length)}. Choose a state to have the map of its machines. `}
+              <Link to={"/hosts" as "/"} search={keepNamespace} className="link">
+                Hosts
+              </Link>{" "}
+              lists all with their memory.
+            </p>
+          ) : (
+            isPhone && <p className="muted small">The map is better on a larger screen.</p>
+          )}
           <TopologyList services={shownServices} />
         </>
       )}
-      {isSynced && !isEmpty && view === "map" && (
-        <Picture services={shownServices} hosts={shownHosts} filter={`${namespace} ${health}`} />
+      {isSynced && !isEmpty && !isList && (
+        <Picture services={shownServices} hosts={shownHosts} filter={`${namespace} ${levels.join()}`} />
       )}
     </Page>
   );
@@ -125,8 +140,8 @@ function Picture({
     const path = pathOf(selection, groups);
     return { groups, figures, levels, hosts: byName, gateway, selection, path, select };
   }, [hosts, groups, figures, levels, gateway, selection, select]);
-  if (groups.length + machines.length === 0) return <p className="muted">{texts.nothing}</p>;
-  if (machines.length > MAX_BARS) return <HeatMap machines={machines} shown={shown} />;
+  if (groups.length + machines.length === 0)
+    return <p className="muted">Nothing has this state in this namespace.</p>;
   return (
     <Suspense fallback={<Skeleton rows={10} />}>
       <TopologyMap machines={machines} shown={shown} filter={filter} />
@@ -149,10 +164,10 @@ function useSelection() {
 function useGatewayLine(figures: Figures): string {
   const session = useSession();
   const queues = useList("queues", RENEW_MS);
-  if (session?.hasGateway !== true) return texts.gatewayNone;
+  if (session?.hasGateway !== true) return "Clients reach each service directly";
   const tokens = [...figures.values()].reduce((sum, { tokensPerSecond }) => sum + tokensPerSecond, 0);
   const waiting = queues.rows.reduce((sum, row) => sum + row.waiting, 0);
-  return `${texts.tokens(formatRate(tokens))} · ${texts.waiting(formatCount(waiting))}`;
+  return `${formatRate(tokens)} tokens/s · ${formatCount(waiting)} waiting`;
 }
 
 /** Computed again only when the rows differ in what it depends on. */

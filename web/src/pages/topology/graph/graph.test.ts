@@ -2,7 +2,15 @@ import { expect, test } from "vitest";
 import type { ServiceRow } from "../../../../../src/console/rows.ts";
 import { cpuMilliseconds } from "../../../testing/cpu-milliseconds.ts";
 import { edgeKey, figuresOf, levelsOf } from "./figures.ts";
-import { edgeWidth, groupServices, hasSameMembers, MAX_SERVICES, type MachineId, pathOf } from "./graph.ts";
+import {
+  edgeWidth,
+  groupServices,
+  hasSameMembers,
+  MAX_SERVICES,
+  type MachineId,
+  pathOf,
+  withTheirMachines,
+} from "./graph.ts";
 import { type Box, layOut, startOf } from "./layout.ts";
 
 function service(index: number, changes: Partial<ServiceRow> = {}): ServiceRow {
@@ -114,6 +122,15 @@ test("a path has everything that a service or a machine touches", () => {
   expect([...(ofMachine?.machines ?? [])]).toEqual(["mac-0"]);
   expect(pathOf({ kind: "service", id: "team-2/gone" }, groups)).toBeUndefined();
   expect([...(pathOf({ kind: "service", id: "team-2/s-9" }, groups)?.machines ?? [])]).toEqual(["mac-0"]);
+});
+
+test("a chosen state keeps the machines that have it, and those of the services that have it", () => {
+  const host = (name: string, level: "ok" | "bad") => ({ name, state: { word: "", level } });
+  const hosts = [host("a", "ok"), host("b", "bad"), host("c", "ok")];
+  const names = (chosen: readonly string[]) =>
+    withTheirMachines(hosts, [{ hosts: ["c"] }], chosen).map(({ name }) => name);
+  expect(names([])).toEqual(["a", "b", "c"]);
+  expect(names(["bad"])).toEqual(["b", "c"]);
 });
 
 test("edges are wider with traffic, within limits", () => {

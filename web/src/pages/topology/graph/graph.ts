@@ -68,6 +68,17 @@ export function hasSameMachines(before: readonly HostRow[], now: readonly HostRo
   return isEach(before, now, (a, b) => a === b || (a.name === b.name && a.kind === b.kind));
 }
 
+/** Machines of the chosen states, and those on which the shown services run. */
+export function withTheirMachines<H extends Pick<HostRow, "name" | "state">>(
+  hosts: readonly H[],
+  services: readonly Pick<ServiceRow, "hosts">[],
+  levels: readonly string[],
+): readonly H[] {
+  if (levels.length === 0) return hosts;
+  const used = new Set(services.flatMap((service) => service.hosts));
+  return hosts.filter(({ name, state }) => levels.includes(state.level) || used.has(name));
+}
+
 export interface Selection {
   readonly kind: "service" | "machine";
   readonly id: string;

@@ -12,7 +12,7 @@ export type MachineLook = "card" | "bar";
 
 /** More machines than this are thin bars. */
 export const MAX_CARDS = 12;
-/** More machines than this are a grid of colors, which shows all at once: bars would be beyond every screen. */
+/** More machines than this are listed: their bars would be beyond every screen. */
 export const MAX_BARS = 60;
 
 interface Size {

@@ -1,7 +1,6 @@
 /** The map. Places are computed when the set of services and machines changes, not with their figures. */
 import { Controls, type Edge, type Node, ReactFlow, type ReactFlowInstance } from "@xyflow/react";
 import { type FocusEvent, useEffect, useMemo, useRef, useState } from "react";
-import { texts } from "../../../texts/topology.ts";
 import type { MachineId } from "../graph/graph.ts";
 import { layOut, MAX_CARDS, startOf } from "../graph/layout.ts";
 import { GatewayEdge, TrafficEdge } from "./edges.tsx";
@@ -85,15 +84,27 @@ export function TopologyMap({
           maxZoom={1.5}
           fitViewOptions={{ padding: 0.04, maxZoom: 1 }}
         >
-          <Controls position="bottom-right" showInteractive={false} aria-label={texts.zoomHelp} />
+          <Controls
+            position="bottom-right"
+            showInteractive={false}
+            aria-label="Drag or scroll to move, Ctrl and scroll to zoom."
+          />
         </ReactFlow>
       </div>
       <p className="topo-note muted small" aria-live="polite">
-        {selection === undefined ? (hasAll ? texts.choose : texts.dense) : texts.release}{" "}
-        {isCut && texts.cut(machines.length)}
+        {noteOf(selection !== undefined, hasAll)}{" "}
+        {isCut &&
+          `The map of ${machines.length} machines is larger than the screen: scroll to move, or narrow it by namespace or state.`}
       </p>
     </div>
   );
+}
+
+function noteOf(isChosen: boolean, hasAllEdges: boolean): string {
+  if (isChosen) return "Escape shows everything again.";
+  return hasAllEdges
+    ? "Choose a service or a machine to see only its path."
+    : "Choose a service or a machine to see its edges.";
 }
 
 function sizeOf(canvas: HTMLElement | null) {

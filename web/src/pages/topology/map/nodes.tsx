@@ -8,7 +8,6 @@ import { keepNamespace } from "../../../address/search.ts";
 import { formatCount, formatRate } from "../../../parts/format.ts";
 import { MemoryBar } from "../../../parts/memory-bar.tsx";
 import { State } from "../../../parts/state.tsx";
-import { texts } from "../../../texts/topology.ts";
 import type { Selection } from "../graph/graph.ts";
 import type { FrameData, GatewayData, MachineData, ServiceData } from "./elements.ts";
 
@@ -16,7 +15,7 @@ export const GatewayNode = memo(({ data }: NodeProps) => (
   <div className="topo-card topo-gateway">
     <span className="row">
       <Route size={14} aria-hidden />
-      <strong>{texts.gateway}</strong>
+      <strong>Gateway</strong>
     </span>
     <span className="muted small number">{(data as GatewayData).line}</span>
     <Handle type="source" position={Position.Right} isConnectable={false} />
@@ -37,11 +36,9 @@ export const ServiceNode = memo(({ data }: NodeProps) => {
         <State state={facts} />
       </span>
       <span className="topo-foot muted small number">
-        <span>
-          {isOne ? texts.replicas(facts.ready, facts.desired) : texts.services(formatCount(services.length))}
-        </span>
-        {facts.tokensPerSecond > 0 && <span>{texts.tokens(formatRate(facts.tokensPerSecond))}</span>}
-        {facts.requestsInFlight > 0 && <span>{texts.inFlight(formatRate(facts.requestsInFlight))}</span>}
+        <span>{isOne ? `${facts.ready}/${facts.desired}` : `${formatCount(services.length)} services`}</span>
+        {facts.tokensPerSecond > 0 && <span>{formatRate(facts.tokensPerSecond)} tokens/s</span>}
+        {facts.requestsInFlight > 0 && <span>{formatRate(facts.requestsInFlight)} in flight</span>}
       </span>
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <Handle type="source" position={Position.Right} isConnectable={false} />
@@ -59,12 +56,14 @@ export const MachineCardNode = memo(({ data }: NodeProps) => {
         <State state={host.state} />
       </span>
       <span className="muted small truncate">
-        {[chip, texts.cores(cores), gpus > 0 ? texts.gpus(gpus) : ""].filter(Boolean).join(" · ")}
+        {[chip, `${cores} cores`, gpus > 0 ? (gpus === 1 ? "1 GPU" : `${gpus} GPUs`) : ""]
+          .filter(Boolean)
+          .join(" · ")}
       </span>
       <MemoryBar host={host} />
       <span className="topo-foot muted small number">
         <span>{backend}</span>
-        {fits !== undefined && <span>{texts.fits(formatCount(fits))}</span>}
+        {fits !== undefined && <span>{formatCount(fits)} fit</span>}
       </span>
       <Handle type="target" position={Position.Left} isConnectable={false} />
     </Card>
@@ -86,7 +85,7 @@ export const MachineBarNode = memo(({ data }: NodeProps) => {
 });
 
 export const FrameNode = memo(({ data }: NodeProps) => (
-  <div className="topo-frame muted small">{texts.frames[(data as FrameData).kind]}</div>
+  <div className="topo-frame muted small">{(data as FrameData).kind === "Host" ? "Hosts" : "Nodes"}</div>
 ));
 
 /** Chosen by click or Enter; dimmed if it is not on the chosen path. */
@@ -124,7 +123,7 @@ function Card({
           to={href as "/"}
           search={keepNamespace}
           className="topo-open"
-          aria-label={texts.open(selection.id)}
+          aria-label={`Open ${selection.id}`}
         >
           <ArrowUpRight size={14} aria-hidden />
         </Link>
