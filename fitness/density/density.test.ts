@@ -239,6 +239,9 @@ test("a simulation accounts for placed models and the requested quantization and
   const [long] = simulate(density, { record, contextSize: 32_768 }, now).rankedNodes;
   expect(long?.requiredMemoryGb).not.toBe(beside?.requiredMemoryGb);
   density.setHeld("team/chat-1", { kind: "Host", name: "mac" }, held(10));
+  const without = (name: string) => simulate(density, { record, exclude: [name] }, now).rankedNodes[0];
+  expect(without("team/chat")).toEqual(free);
+  expect(without("other/chat")).toMatchObject({ availableMemoryGb: 0 });
   expect(simulate(density, { record }, now)).toMatchObject({
     rankedNodes: [{ fitLevel: "too_tight", currentScore: 0, remainingMemoryGb: 0 }],
     canFitAnywhere: false,

@@ -7,7 +7,7 @@ import type { CatalogRecord } from "../catalog/record.ts";
 import type { Machine } from "../scoring/machine.ts";
 import { type FitLevel, fitLevel, type UseCase, useCaseOf } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
-import type { Density, DensitySite } from "./density.ts";
+import type { Density, DensitySite, HeldMemory } from "./density.ts";
 import { type Fit, fitOn, type SizingOptions } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
 import { percent } from "./views.ts";
@@ -17,7 +17,7 @@ export interface SimulateRequest extends SizingOptions, Partial<UsableMachines> 
   readonly record: CatalogRecord | undefined;
   /** GiB in place of the claim; required without a record. */
   readonly memoryGb?: number;
-  /** Names of machines that are not candidates. */
+  /** Names of machines that are not candidates, and NAMESPACE/NAME of services whose memory counts as free. */
   readonly exclude?: readonly string[];
 }
 
@@ -48,13 +48,25 @@ export function simulate(
   const rankedNodes = density
     .sites()
     .filter(({ place }) => request.exclude?.includes(place.name) !== true && isUsable(place, request))
-    .flatMap((site) => rowOf(density, site, request, now) ?? [])
+    .flatMap((site) => rowOf(density, withoutServices(site, request.exclude), request, now) ?? [])
     .sort(
       (a, b) =>
         rankOf(a) - rankOf(b) || b.currentScore - a.currentScore || compareText(a.nodeName, b.nodeName),
     );
   const canFitAnywhere = rankedNodes.some((row) => rankOf(row) === 0);
   return { rankedNodes, canFitAnywhere };
+}
+
+/** The machine as if these services did not run. */
+function withoutServices(site: DensitySite, names: readonly string[] = []): DensitySite {
+  const isLeftOut = ({ namespace, service }: HeldMemory) => names.includes(`${namespace}/${service}`);
+  const stopped = [...site.held.values()].filter(isLeftOut);
+  if (stopped.length === 0) return site;
+  const freed = stopped.reduce((sum, { bytes }) => sum + bytes, 0);
+  const held = new Map([...site.held].filter(([, one]) => !isLeftOut(one)));
+  const { availableBytes } = site.place;
+  const available = availableBytes === undefined ? undefined : availableBytes + freed;
+  return { ...site, place: { ...site.place, availableBytes: available }, held };
 }
 
 function isUsable({ kind, machine }: DensityMachine, { on = "Auto", accelerator }: SimulateRequest): boolean {

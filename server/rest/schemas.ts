@@ -302,11 +302,11 @@ export const simulateBody = z.strictObject({
     .optional()
     .describe("Memory in GiB to use instead of the memory claim. 0: use the claim."),
   exclude: z
-    .array(z.string().min(1).max(253))
+    .array(z.string().min(1).max(317))
     .max(64)
     .optional()
     .describe(
-      "Names of hosts and nodes that are not candidates, for example because they are to be switched off.",
+      "Names of hosts and nodes that are not candidates, for example because they are to be switched off, and NAMESPACE/NAME of services whose memory counts as free.",
     ),
   on: z
     .enum(RUNS_ON)

@@ -61,13 +61,13 @@ describeUnless(whyNoConsole, "the catalog in the console", () => {
   it("the model catalog says what each model needs, and what would make it fit", async () => {
     await using reader = await on().signedIn();
     const { page } = reader;
-    await reader.open("/density?tab=catalog&sort=-memory");
+    await reader.open("/fits?tab=catalog&sort=-memory");
     const first = page.getByRole("table", { name: "Model catalog" }).getByRole("row").nth(1);
     expect(await first.textContent()).toMatch(
       /Too tight.*[\d.]+ (GiB|TiB).*mac-1.*[\d.]+ (GiB|TiB) short, even with \w+, the smallest quantization/,
     );
     await expectAccessible(page);
-    await takePictures(page, "density-catalog");
+    await takePictures(page, "fits-catalog");
     await page
       .getByRole("radio", { name: "Fits" })
       .or(page.getByRole("button", { name: "Fits" }))

@@ -1,5 +1,5 @@
 /**
- * The pages of hosts, density and simulation over a farm: every action, and the rights that it needs.
+ * The pages of hosts and of what fits them over a farm: every action, and the rights that it needs.
  * CPU: a browser over a whole farm.
  */
 import { afterEach, expect, it } from "vitest";
@@ -20,7 +20,7 @@ const LOOKER = {
   ],
 };
 
-describeUnless(whyNoConsole, "the pages of hosts and density", () => {
+describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
   const on = oneConsole({ hosts: ["mac-1"] });
   const spec = async () => (await on().farm.objects.get("", "mbhost/mac-1")).spec;
   afterEach(async () => {
@@ -117,7 +117,7 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
 
   it("rank the machines for a model as its name is typed, and suggest names", async () => {
     await using reader = await on().signedIn();
-    await reader.open("/density?tab=query");
+    await reader.open("/fits?tab=query");
     const field = main(reader).getByRole("searchbox");
     await field.fill("Qwen2.5-7B");
     const row = main(reader)
@@ -135,22 +135,31 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
     expect(new URL(reader.page.url()).searchParams.get("model")).toBe("Qwen2.5-72B-Instruct");
   });
 
-  it("simulate a placement, and one without a host", async () => {
+  it("say where a model would go, also without a service or a host, and for how many replicas", async () => {
+    await on().serve("chat", "mac-1");
     await using reader = await on().signedIn();
+    // An earlier address.
     await reader.open("/simulate?model=Qwen2.5-0.5B&quantization=Q4_K_M&context=4096");
-    await main(reader).getByRole("heading", { name: "It would be placed on mac-1." }).waitFor();
-    // With one machine there is none to leave out, except by an address.
+    const room = main(reader).getByText(/^1 machine fits, with memory for \d+ replicas?$/);
+    await room.waitFor();
+    await main(reader).getByText("Recommended", { exact: true }).waitFor();
+    await main(reader).getByLabel("Replicas").fill("900");
     await main(reader)
-      .getByText(/There is one machine/)
+      .getByText(/These have memory for \d+ of the 900 replicas now/)
       .waitFor();
-    expect(await main(reader).getByLabel("Without").count()).toBe(0);
-    await reader.open("/simulate?model=Qwen2.5-0.5B&quantization=Q4_K_M&context=4096&without=mac-1");
+    const without = main(reader).getByLabel("Without");
+    await without.selectOption("default/chat");
     await main(reader)
-      .getByRole("heading", { name: /fits no machine/ })
+      .getByText(/Without default\/chat, 1 replica with [\d.]+ [GM]iB would be stopped/)
       .waitFor();
+    await room.waitFor();
+    await expectAccessible(reader.page);
+    await without.selectOption("mac-1");
     await main(reader)
-      .getByText(/would have to move/)
+      .getByText(/1 replica with [\d.]+ [GM]iB would have to move away from mac-1/)
       .waitFor();
+    await main(reader).getByText("No machine takes new replicas.").waitFor();
+    expect(new URL(reader.page.url()).searchParams.get("without")).toBe("mac-1");
   });
 
   it("show what needs attention on the overview, with its remedy", async () => {

@@ -119,11 +119,11 @@ describeUnless(whyNoConsole, "a page over a cluster that changes", () => {
     reader.expectProblems(/Failed to fetch dynamically imported module|Unable to preload CSS/);
     await reader.open("/hosts");
     await reader.context.route(/\/assets\//, (route) => route.abort());
-    await reader.page.getByRole("link", { name: "Density" }).click();
+    await reader.page.getByRole("link", { name: "What fits" }).click();
     await reader.page.getByRole("heading", { name: "This page could not be shown" }).waitFor();
     await reader.context.unroute(/\/assets\//);
     await reader.page.getByRole("button", { name: "Try again" }).click();
-    await reader.page.getByRole("heading", { name: "Density" }).waitFor();
+    await reader.page.getByRole("heading", { name: "What fits" }).waitFor();
   });
 
   it("takes ages from the server's clock where that of the browser is wrong", async () => {

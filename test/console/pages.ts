@@ -1,5 +1,5 @@
 /** The addresses of the console that need no object. */
 export const PAGES = [
-  ...["/", "/services", "/models", "/hosts", "/density", "/topology", "/simulate", "/playground"],
+  ...["/", "/services", "/models", "/hosts", "/fits", "/topology", "/playground"],
   ...["/gateway", "/usage", "/settings"],
 ];

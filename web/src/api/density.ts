@@ -1,5 +1,6 @@
 /** The density API with the reader's own rights. */
-
+import type { Accelerator } from "../../../src/api/fields/hardware.ts";
+import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
 import { requestJson } from "./request.ts";
 
 const API = "/api/v1";
@@ -85,6 +86,9 @@ export interface QueryRow extends MachineName {
 
 export interface SimulatedPlace extends MachineName {
   readonly fitLevel: FitLevel;
+  /** Before the placement. */
+  readonly availableMemoryGb: number;
+  readonly remainingMemoryGb: number;
   readonly requiredMemoryGb: number;
   readonly quantization: string;
   readonly estimatedTps: number;
@@ -126,12 +130,14 @@ export interface SimulateRequest {
   readonly model: string;
   readonly quantization?: string | undefined;
   readonly context?: number | undefined;
+  /** Machines that are no candidates, and NAMESPACE/NAME of services whose memory counts as free. */
   readonly exclude?: readonly string[] | undefined;
+  readonly on?: RunsOn;
+  readonly accelerator?: Accelerator | undefined;
 }
 
 export interface SimulateAnswer extends Paged {
   readonly rankedNodes: readonly SimulatedPlace[];
-  readonly canFitAnywhere: boolean;
   readonly nearest?: readonly string[];
 }
 

@@ -4,7 +4,6 @@ import {
   Boxes,
   ChartColumn,
   Cpu,
-  FlaskConical,
   Gauge,
   type LucideIcon,
   MessagesSquare,
@@ -21,6 +20,8 @@ export const COMMAND_KEY = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl
 export interface NavigationItem {
   readonly to: string;
   readonly label: string;
+  /** A second name, by which the search finds it. */
+  readonly alias?: string;
   readonly icon: LucideIcon;
   /** After g. */
   readonly key: string;
@@ -33,9 +34,8 @@ export const NAVIGATION: readonly NavigationItem[] = [
   { to: "/services", label: text.pages.services, icon: Boxes, key: "s", isOnPhone: true },
   { to: "/models", label: text.pages.models, icon: Cpu, key: "m" },
   { to: "/hosts", label: text.pages.hosts, icon: Server, key: "h", isOnPhone: true },
-  { to: "/density", label: text.pages.density, icon: Gauge, key: "d" },
+  { to: "/fits", label: text.pages.whatFits, alias: "Model density", icon: Gauge, key: "d" },
   { to: "/topology", label: text.pages.topology, icon: Network, key: "t" },
-  { to: "/simulate", label: text.pages.simulate, icon: FlaskConical, key: "i" },
   { to: "/playground", label: text.pages.playground, icon: MessagesSquare, key: "p", isOnPhone: true },
   { to: "/gateway", label: text.pages.gateway, icon: Route, key: "w" },
   { to: "/usage", label: text.pages.usage, icon: ChartColumn, key: "u" },

@@ -36,7 +36,7 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
       [themeToLight, () => setTheme("light")],
     ] as const
   ).filter(([label]) => hasWords([label], words));
-  const pages = NAVIGATION.filter(({ label }) => hasWords([label], words));
+  const pages = NAVIGATION.filter(({ label, alias = "" }) => hasWords([label, alias], words));
   return (
     <Radix.Root open onOpenChange={(isOpen) => isOpen || onClose()}>
       <Radix.Portal>
@@ -59,9 +59,11 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
               )}
               {pages.length > 0 && (
                 <Command.Group heading="Pages">
-                  {pages.map(({ to, label, key }) => (
+                  {pages.map(({ to, label, alias, key }) => (
                     <Command.Item key={to} value={to} className="menu-item" onSelect={() => go(to)}>
-                      {label}
+                      <span>
+                        {label} <span className="muted small">{alias}</span>
+                      </span>
                       <kbd>g {key}</kbd>
                     </Command.Item>
                   ))}

@@ -1,5 +1,12 @@
 /** The pages and their addresses. A page is loaded when it is opened, or when the reader points at its link. */
-import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  Link,
+  lazyRouteComponent,
+  redirect,
+} from "@tanstack/react-router";
 import { CONSOLE_PATH, type Refusal } from "../../../src/console/protocol.ts";
 import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
 import { Empty, Failure } from "../parts/notice.tsx";
@@ -55,16 +62,12 @@ const pages = [
     lazyRouteComponent(() => import("../pages/host/node.tsx"), "NodePage"),
   ),
   page(
-    "/density",
-    lazyRouteComponent(() => import("../pages/density/density.tsx"), "DensityPage"),
+    "/fits",
+    lazyRouteComponent(() => import("../pages/what-fits/what-fits.tsx"), "WhatFitsPage"),
   ),
   page(
     "/topology",
     lazyRouteComponent(() => import("../pages/topology/topology.tsx"), "TopologyPage"),
-  ),
-  page(
-    "/simulate",
-    lazyRouteComponent(() => import("../pages/simulate/simulate.tsx"), "SimulatePage"),
   ),
   page(
     "/playground",
@@ -82,7 +85,17 @@ const pages = [
     "/settings",
     lazyRouteComponent(() => import("../pages/settings/settings.tsx"), "SettingsPage"),
   ),
+  moved("/density", {}),
+  moved("/simulate", { tab: "query" }),
 ];
+
+/** An earlier address of What fits. */
+function moved(path: string, tab: Search) {
+  const beforeLoad = ({ search }: { readonly search: Search }) => {
+    throw redirect({ to: "/fits" as "/", search: { ...search, ...tab } as never });
+  };
+  return createRoute({ getParentRoute: () => root, path, beforeLoad });
+}
 
 function page(path: string, component: ReturnType<typeof lazyRouteComponent>) {
   return createRoute({ getParentRoute: () => root, path, component });

@@ -1,29 +1,21 @@
 /** How well a model fits a machine: a word, and a color that repeats it; a score as a bar. */
-
 import type { StateWord } from "../../../src/console/rows.ts";
 import type { FitLevel, ModelFit } from "../api/density.ts";
-import { densityText } from "../texts/density.ts";
 import { formatRate } from "./format.ts";
 import { State } from "./state.tsx";
 
-const LEVELS: Readonly<Record<FitLevel, StateWord["level"]>> = {
-  perfect: "ok",
-  good: "ok",
-  marginal: "warn",
-  too_tight: "bad",
+export const FIT_WORDS: Readonly<Record<FitLevel, StateWord>> = {
+  perfect: { word: "Perfect fit", level: "ok" },
+  good: { word: "Good fit", level: "ok" },
+  marginal: { word: "Marginal fit", level: "warn" },
+  too_tight: { word: "Too tight", level: "bad" },
 };
 
 /** Best first. */
-export const LEVELS_IN_ORDER = Object.keys(LEVELS) as readonly FitLevel[];
+export const LEVELS_IN_ORDER = Object.keys(FIT_WORDS) as readonly FitLevel[];
 
-export function Fit({
-  level,
-  words = densityText.levels,
-}: {
-  readonly level: FitLevel;
-  readonly words?: Readonly<Record<FitLevel, string>>;
-}) {
-  return <State state={{ word: words[level], level: LEVELS[level] }} />;
+export function Fit({ level }: { readonly level: FitLevel }) {
+  return <State state={FIT_WORDS[level]} />;
 }
 
 /** 0 to 100. */

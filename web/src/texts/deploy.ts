@@ -21,40 +21,6 @@ export const deployText = {
   contextSize: "Context size (tokens)",
   contextDefault: "default",
   replicas: "Replicas",
-  preview: "Where it fits",
-  place: (runsThere: string) => `The service ${runsThere}.`,
-  previewNothing: "Choose a model, and the machines that fit it appear here.",
-  previewUnknown:
-    "The catalog does not know this model. Its memory is known once the controller has read the header of the file; the service then runs where it fits.",
-  noMachine: {
-    Hosts:
-      "This deployment runs on hosts, and the cluster has none that reports its memory. Add one, or set spec.hardware.accelerator of the Model in the YAML to run it in pods.",
-    Pods: "This deployment runs in pods, and no node has its accelerator. Correct spec.hardware.accelerator of the Model in the YAML, or add a node.",
-    Auto: "The cluster has no host and no node that this deployment can use. Add one, or correct spec.hardware.accelerator of the Model in the YAML.",
-  },
-  contextCut: (trained: string, asked: string) =>
-    `The model was trained for ${trained} tokens: a request gets no more, but memory for ${asked} is claimed. Set the context size to ${trained} or less.`,
-  fits: (count: number) => (count === 1 ? "1 machine fits" : `${count} machines fit`),
-  roomFor: (room: string, replicas: string) =>
-    `These have memory for ${room} of the ${replicas} replicas now. The others wait until more memory is free.`,
-  none: "No machine has enough free memory now. The service waits until one has.",
-  noneAccepts:
-    "The machines that have the memory take no new replicas now. The service waits until one does, or another one has the memory.",
-  obstacle: {
-    cordoned: "Cordoned: it takes no new replicas until it is uncordoned.",
-    stale: "It has stopped reporting.",
-  },
-  recommended: "Recommended",
-  why: {
-    "fastest with reserve": "Fastest that leaves 20 % of its memory free",
-    "most memory left": "Leaves the most memory free; none leaves 20 %",
-    "none fits": "",
-    "none accepts": "",
-  },
-  schedulerChooses: "Metalbridge chooses the machine when it places the replica, by these figures.",
-  tokens: (rate: string) => `≈ ${rate} tokens/s`,
-  needs: (memory: string) => `needs ${memory}`,
-  short: (memory: string) => `${memory} missing`,
   yaml: "YAML",
   yamlEdited: "Edited by hand: the fields above no longer change it.",
   yamlReset: "Use the fields again",

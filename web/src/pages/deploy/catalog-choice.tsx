@@ -71,9 +71,9 @@ export function ChosenModel({
       {fit !== undefined && (
         <span
           className="catalog-fit small"
-          title={`${fit.machine}: ${deployText.tokens(formatRate(fit.tokensPerSecond))}`}
+          title={`${fit.machine}: ≈ ${formatRate(fit.tokensPerSecond)} tokens/s`}
         >
-          <Fit level={fit.level} words={deployText.levels} />
+          <Fit level={fit.level} />
         </span>
       )}
     </span>

@@ -1,16 +1,18 @@
 import { expect, test } from "vitest";
 import type { HostRow } from "../../../../src/console/rows.ts";
-import { previewOf, type SimulatedPlace } from "./recommend.ts";
+import type { SimulatedPlace } from "../../api/density.ts";
+import { previewOf } from "./recommend.ts";
 
 const GIB = 1024 ** 3;
 const host = (name: string, usableGib: number) =>
-  ({ name, budgetBytes: (usableGib + 2) * GIB, reserveBytes: 2 * GIB }) as HostRow;
+  ({ kind: "Host", name, budgetBytes: (usableGib + 2) * GIB, reserveBytes: 2 * GIB }) as HostRow;
 const place = (
   nodeName: string,
   estimatedTps: number,
   remainingMemoryGb: number,
   changes = {},
 ): SimulatedPlace => ({
+  kind: "Host",
   nodeName,
   fitLevel: "good",
   availableMemoryGb: remainingMemoryGb + 10,
@@ -24,7 +26,7 @@ const place = (
 });
 const HOSTS = [host("a", 32), host("b", 32), host("c", 64), host("d", 64)];
 const shown = (rows: readonly SimulatedPlace[]) => {
-  const { places, why, fitting } = previewOf(rows, HOSTS);
+  const { places, why, fitting } = previewOf(rows, HOSTS, 3);
   const names = places.map(
     ({ simulated, isRecommended }) => `${isRecommended ? "*" : ""}${simulated.nodeName}`,
   );
@@ -38,8 +40,10 @@ test("the fastest that leaves a fifth free is recommended, and three are shown",
 
 test("replicas are counted by the memory of the machines that take them", () => {
   const rows = [place("a", 9, 2), place("c", 9, 30), place("d", 9, 90, { schedulable: false })];
-  expect(previewOf(rows, HOSTS).room).toBe(1 + 4);
-  expect(previewOf([place("a", 9, 0, { fitLevel: "too_tight", availableMemoryGb: 2 })], HOSTS).room).toBe(0);
+  expect(previewOf(rows, HOSTS, 3).room).toBe(1 + 4);
+  expect(previewOf([place("a", 9, 0, { fitLevel: "too_tight", availableMemoryGb: 2 })], HOSTS, 3).room).toBe(
+    0,
+  );
 });
 
 test("if none leaves a fifth free, the one that leaves most is", () => {
@@ -75,7 +79,7 @@ test("if all machines with the memory are cordoned or stale, that is the reason 
     place("d", 80, 40, { stale: true }),
     place("a", 80, -4, { fitLevel: "too_tight" }),
   ];
-  const { why, fitting, places } = previewOf(rows, HOSTS);
+  const { why, fitting, places } = previewOf(rows, HOSTS, 3);
   expect([why, fitting]).toEqual(["none accepts", 0]);
   expect(places.map(({ obstacle }) => obstacle)).toEqual(["cordoned", "stale", undefined]);
 });

@@ -1,23 +1,9 @@
 /** Which of the machines that the objects can use is the one to take, and why. Pure. */
 import { placeReason, type UsableMachines, usableMachines } from "../../../../src/capacity/runs-on.ts";
 import type { HostRow } from "../../../../src/console/rows.ts";
+import type { SimulatedPlace } from "../../api/density.ts";
 import { GIB } from "../../parts/format.ts";
 import type { Choice, Deployment, Meaning } from "./choice.ts";
-
-type FitLevel = "perfect" | "good" | "marginal" | "too_tight";
-
-/** A row of `density/simulate`. */
-export interface SimulatedPlace {
-  readonly nodeName: string;
-  readonly fitLevel: FitLevel;
-  readonly availableMemoryGb: number;
-  readonly requiredMemoryGb: number;
-  readonly remainingMemoryGb: number;
-  readonly quantization: string;
-  readonly estimatedTps: number;
-  readonly stale: boolean;
-  readonly schedulable: boolean;
-}
 
 export interface Place {
   readonly simulated: SimulatedPlace;
@@ -30,7 +16,7 @@ export interface Place {
 }
 
 export interface Preview {
-  /** At most three: the recommended one first. Machines that do not fit are shown only if none does. */
+  /** The recommended one first. Machines that do not fit are shown only if none does. */
   readonly places: readonly Place[];
   readonly fitting: number;
   /** Replicas for which these have memory now. */
@@ -74,14 +60,13 @@ function machinesOf({ model, service }: Deployment): UsableMachines {
   }
 }
 
-const SHOWN = 3;
 const RESERVE = 0.2;
 
 /** The fastest of those that leave a fifth of their memory free; if none does, the one that leaves most. */
-export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostRow[]): Preview {
-  const byName = new Map(hosts.map((host) => [host.name, host]));
+export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostRow[], max: number): Preview {
+  const byKey = new Map(hosts.map((host) => [`${host.kind}/${host.name}`, host]));
   const places = rows.map((simulated): Omit<Place, "isRecommended"> => {
-    const host = byName.get(simulated.nodeName);
+    const host = byKey.get(`${simulated.kind}/${simulated.nodeName}`);
     const freeShare = freeShareOf(simulated, host);
     const obstacle = obstacleOf(simulated);
     return obstacle === undefined ? { simulated, host, freeShare } : { simulated, host, freeShare, obstacle };
@@ -90,7 +75,7 @@ export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostR
   if (fitting.length === 0) {
     const misses = [...places]
       .sort((a, b) => shortOf(a.simulated) - shortOf(b.simulated))
-      .slice(0, SHOWN)
+      .slice(0, max)
       .map((place) => ({ ...place, isRecommended: false }));
     const isShort = places.every(({ simulated }) => simulated.fitLevel === "too_tight");
     return { places: misses, fitting: 0, room: 0, why: isShort ? "none fits" : "none accepts" };
@@ -104,7 +89,7 @@ export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostR
   return {
     places: [best, ...others]
       .filter((place) => place !== undefined)
-      .slice(0, SHOWN)
+      .slice(0, max)
       .map((place) => ({ ...place, isRecommended: place === best })),
     fitting: fitting.length,
     room: fitting.reduce((sum, { simulated }) => sum + replicasOn(simulated), 0),

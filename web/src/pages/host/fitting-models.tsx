@@ -4,11 +4,10 @@ import { useMemo } from "react";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { fitsOfMachine, type ModelFit } from "../../api/density.ts";
 import { Filter } from "../../parts/filter.tsx";
-import { EstimatedSpeed, Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
+import { EstimatedSpeed, FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { densityText } from "../../texts/density.ts";
 import { hostText } from "../../texts/host.ts";
 import { text } from "../../texts/text.ts";
 
@@ -68,32 +67,32 @@ function DeployThis({ name }: { readonly name: string }) {
       aria-label={words.deploy(name)}
       onClick={() => setSearch({ deploy: name })}
     >
-      {densityText.query.deploy}
+      Deploy
     </button>
   );
 }
 
 const COLUMNS: readonly Column<FittingModel>[] = [
-  { id: "model", header: densityText.query.model, value: ({ name }) => name, width: "minmax(120px, 2fr)" },
+  { id: "model", header: "Model", value: ({ name }) => name, width: "minmax(120px, 2fr)" },
   {
     id: "level",
-    header: densityText.query.level,
+    header: "Fit",
     // Within a level, the best score first.
     value: ({ fit_level: level, score }) => LEVELS_IN_ORDER.indexOf(level) * MAX_SCORE - score,
-    copied: ({ fit_level: level }) => densityText.levels[level],
+    copied: ({ fit_level: level }) => FIT_WORDS[level].word,
     cell: ({ fit_level: level }) => <Fit level={level} />,
-    width: "minmax(96px, 0.8fr)",
+    width: "minmax(108px, 0.8fr)",
   },
   {
     id: "score",
-    header: densityText.query.score,
+    header: "Score",
     value: ({ score }) => score,
     cell: ({ score }) => <Score value={score} />,
     width: "minmax(96px, 1fr)",
   },
   {
     id: "speed",
-    header: densityText.query.speed,
+    header: "Tokens/s",
     value: ({ estimated_tps: speed }) => speed,
     cell: (fit) => <EstimatedSpeed fit={fit} />,
     width: "minmax(112px, 1fr)",
@@ -109,7 +108,7 @@ const COLUMNS: readonly Column<FittingModel>[] = [
   },
   {
     id: "quantization",
-    header: densityText.query.quantization,
+    header: "Quantization",
     value: ({ best_quant: quantization, runtime }) => `${quantization} ${runtime}`,
     width: "minmax(120px, 1fr)",
     isWideOnly: true,

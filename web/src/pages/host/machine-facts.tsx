@@ -5,7 +5,6 @@ import { formatBytes, formatCount } from "../../parts/format.ts";
 import { Tag } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { hostText } from "../../texts/host.ts";
-import { text } from "../../texts/text.ts";
 
 const words = hostText.facts;
 
@@ -51,7 +50,7 @@ function Pressure({ row: { pressure } }: { readonly row: HostRow }) {
 function Stale({ row: { lastSeen } }: { readonly row: HostRow }) {
   return (
     <span className="row">
-      <Ago at={lastSeen} /> <Tag level="warn">{text.hosts.stale}</Tag>
+      <Ago at={lastSeen} /> <Tag level="warn">Stale</Tag>
     </span>
   );
 }

@@ -1,11 +1,9 @@
 /** All machines: cards or a table. */
-
-import { Link } from "@tanstack/react-router";
 import { LayoutGrid, Rows3 } from "lucide-react";
 import { useMemo } from "react";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { hrefOfMachine } from "../../address/href.ts";
-import { keepNamespace, useSearchParam } from "../../address/search.ts";
+import { useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
 import { Filter } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
@@ -20,11 +18,19 @@ import { type Column, DataTable } from "../../parts/table.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { hasWords } from "../../parts/words.ts";
 import { text } from "../../texts/text.ts";
-import "./hosts.css";
+import { MachineCard } from "./card.tsx";
 
 /** More cards than this make a page too long to read. */
 const CARDS_BY_DEFAULT = 24;
 const MAX_CARDS = 240;
+
+const LEVEL_WORDS = {
+  ok: "Ready",
+  busy: "In progress",
+  warn: "Needs attention",
+  bad: "Not ready",
+  idle: "Cordoned or drained",
+} as const;
 
 export function HostsPage() {
   const hosts = useList("hosts");
@@ -42,8 +48,8 @@ export function HostsPage() {
       value={view}
       onChange={setView}
       options={[
-        { id: "cards", label: text.hosts.cards, icon: <LayoutGrid size={14} aria-hidden /> },
-        { id: "table", label: text.hosts.table, icon: <Rows3 size={14} aria-hidden /> },
+        { id: "cards", label: "Cards", icon: <LayoutGrid size={14} aria-hidden /> },
+        { id: "table", label: "Table", icon: <Rows3 size={14} aria-hidden /> },
       ]}
     />
   );
@@ -57,7 +63,11 @@ export function HostsPage() {
       {hosts.refusal !== undefined && <Failure error={hosts.refusal} />}
       {!hosts.isSynced && hosts.refusal === undefined && <Skeleton />}
       {hosts.isSynced && hosts.rows.length === 0 && (
-        <Empty title={text.hosts.empty} why={text.hosts.emptyWhy} command={text.hosts.emptyCommand} />
+        <Empty
+          title={text.hosts.empty}
+          why="Register a Mac or Linux machine, and run the command that this prints on that machine. Its memory and engines appear here within seconds."
+          command={text.hosts.emptyCommand}
+        />
       )}
       {hosts.rows.length > 0 && view === "cards" && (
         <Cards hosts={shown} all={hosts.rows} words={words} setWords={setWords} />
@@ -98,7 +108,7 @@ function Toolbar({
     <>
       <Filter label={text.table.filter} words={words} onChange={setWords} />
       <MemoryHelp />
-      <LevelChips label={text.hosts.states} rows={all} words={text.hosts.levels} />
+      <LevelChips label="State" rows={all} words={LEVEL_WORDS} />
       <span className="muted small number">{text.table.count(shown, all.length)}</span>
     </>
   );
@@ -116,63 +126,21 @@ function Cards({
       <div className="row">
         <Toolbar words={words} setWords={setWords} shown={Math.min(MAX_CARDS, hosts.length)} all={all} />
       </div>
-      <ul className="host-cards">
+      <ul className="machine-cards">
         {sorted.slice(0, MAX_CARDS).map((host) => (
           <li key={keyOfHost(host)}>
-            <Card host={host} />
+            <MachineCard
+              machine={host}
+              about={[host.chip, formatBytes(host.totalBytes), host.os]}
+              facts={[
+                ["Engines", host.engines.map(({ name }) => name).join(", ") || "–"],
+                ["Models that fit", formatCount(host.fits)],
+                ["Last seen", <Seen key="seen" host={host} />],
+              ]}
+            />
           </li>
         ))}
       </ul>
-    </div>
-  );
-}
-
-function Card({ host }: { readonly host: HostRow }) {
-  const engines = host.engines.map(({ name }) => name).join(", ");
-  return (
-    <Link to={hrefOfMachine(host) as "/"} search={keepNamespace} className="card host-card">
-      <div className="spread">
-        <h2 className="truncate">{host.name}</h2>
-        <State state={host.state} />
-      </div>
-      <p className="muted small">
-        {[host.chip, formatBytes(host.totalBytes), host.os].filter(Boolean).join(" · ")}
-      </p>
-      <MemoryBar host={host} />
-      <dl className="host-facts small">
-        <div>
-          <dt>{text.hosts.engines}</dt>
-          <dd className="truncate">{engines === "" ? "–" : engines}</dd>
-        </div>
-        <div>
-          <dt>{text.hosts.fits}</dt>
-          <dd>{formatCount(host.fits)}</dd>
-        </div>
-        <div>
-          <dt>{text.hosts.lastSeen}</dt>
-          <dd>
-            <Seen host={host} />
-          </dd>
-        </div>
-      </dl>
-      <Marks host={host} />
-    </Link>
-  );
-}
-
-/** What the state does not say. */
-function Marks({ host: { isCordoned, isStale, pressure, state } }: { readonly host: HostRow }) {
-  const isPressed = pressure === "Warning" || pressure === "Critical";
-  const hasStale = isStale && state.level !== "bad";
-  const hasCordoned = isCordoned && state.level !== "idle";
-  if (!hasCordoned && !hasStale && !isPressed) return null;
-  return (
-    <div className="row">
-      {hasStale && <Tag level="warn">{text.hosts.stale}</Tag>}
-      {hasCordoned && <Tag>{text.hosts.cordoned}</Tag>}
-      {isPressed && (
-        <Tag level={pressure === "Critical" ? "bad" : "warn"}>{`${text.hosts.pressure}: ${pressure}`}</Tag>
-      )}
     </div>
   );
 }
@@ -205,7 +173,7 @@ const COLUMNS: readonly Column<HostRow>[] = [
   },
   {
     id: "engines",
-    header: text.hosts.engines,
+    header: "Engines",
     value: ({ engines }) => engines.map(({ name, version }) => `${name} ${version}`.trim()).join(", "),
     width: "minmax(104px, 1.1fr)",
     isWideOnly: true,
@@ -233,7 +201,7 @@ const COLUMNS: readonly Column<HostRow>[] = [
   },
   {
     id: "seen",
-    header: text.hosts.lastSeen,
+    header: "Last seen",
     value: ({ lastSeen }) => lastSeen,
     cell: (host) => <Seen host={host} />,
     width: "80px",
@@ -241,7 +209,6 @@ const COLUMNS: readonly Column<HostRow>[] = [
   },
 ];
 
-/** As under the bar. */
 /** Unknown without a budget; a cordoned machine takes nothing. */
 function freeOf(host: HostRow): number | undefined {
   return host.budgetBytes === 0 || host.isCordoned ? undefined : Math.max(0, freeBytesOf(host));

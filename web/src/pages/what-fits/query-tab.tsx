@@ -1,5 +1,4 @@
-/** The tab Query: a name, and the machines for it, best first. */
-
+/** The tab Query: a name, where that model would go, and the machines for it, best first. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
@@ -12,11 +11,11 @@ import { useDebounced } from "../../parts/debounced.ts";
 import { EstimatedSpeed, Fit, Score } from "../../parts/fit.tsx";
 import { formatRate } from "../../parts/format.ts";
 import { Failure } from "../../parts/notice.tsx";
+import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { densityText } from "../../texts/density.ts";
 import { adviceFor } from "./advice.ts";
+import { WhatIf } from "./what-if.tsx";
 
-const words = densityText.query;
 const MAX_SHOWN = 100;
 
 export function QueryTab() {
@@ -31,22 +30,22 @@ export function QueryTab() {
   return (
     <div className="stack">
       <label className="query-field">
-        <span className="small muted">{words.label}</span>
+        <span className="small muted">Model, family or file</span>
         <input
           type="search"
-          placeholder={words.placeholder}
+          placeholder="Qwen2.5-7B"
           value={name}
           onChange={({ target }) => setName(target.value)}
         />
       </label>
-      {settled === "" && <p className="muted">{words.start}</p>}
+      {settled === "" && <p className="muted">Type the name of a model, such as Qwen2.5-7B or Llama-3.1.</p>}
       {error !== null && <Failure error={error} />}
       {settled !== "" && data !== undefined && (
         <div aria-busy={isFetching} className="stack">
           {data.models.length === 0 ? (
             <Nearest name={settled} nearest={data.nearest ?? []} onChoose={setName} />
           ) : (
-            <Answer rows={data.rankedNodes} total={data.total} models={data.models.length} />
+            <Answer rows={data.rankedNodes} total={data.total} models={data.models} />
           )}
         </div>
       )}
@@ -65,10 +64,10 @@ function Nearest({
 }) {
   return (
     <div className="stack" aria-live="polite">
-      <p>{words.none(name)}</p>
+      <p>{`The catalog has no model named ${name}.`}</p>
       {nearest.length > 0 && (
         <div className="row">
-          <span className="muted">{words.nearest}</span>
+          <span className="muted">Similar names:</span>
           {nearest.map((one) => (
             <Button key={one} onClick={() => onChoose(one)}>
               {one}
@@ -91,7 +90,7 @@ function Answer({
 }: {
   readonly rows: readonly QueryRow[];
   readonly total: number;
-  readonly models: number;
+  readonly models: readonly string[];
 }) {
   const hosts = useList("hosts").rows;
   const advised = useMemo(() => {
@@ -100,23 +99,32 @@ function Answer({
       .slice(0, MAX_SHOWN)
       .map((row) => ({ ...row, advice: adviceFor(row, left.get(`${row.kind}/${row.nodeName}`)) }));
   }, [rows, hosts]);
+  const [first = "", ...others] = models;
   return (
     <>
-      <p className="muted small number" aria-live="polite">
-        {words.matched(models)} · {words.shown(advised.length, total)}
-      </p>
-      <PlainTable
-        label={densityText.tabs.query}
-        rows={advised}
-        keyOf={({ kind, nodeName, model }) => `${kind}/${nodeName}/${model.name}`}
-        columns={advised.some(({ advice }) => advice !== "") ? COLUMNS : WITHOUT_ADVICE}
-        none={densityText.nodes.empty}
-      />
+      {others.length === 0 && <WhatIf model={first} />}
+      <Section
+        title="Machines with all of their memory"
+        aside={
+          <span className="muted small number" aria-live="polite">
+            {others.length === 0 ? "1 model" : `${models.length} models: choose one to see where it would go`}
+            {` · ${advised.length} of ${total} rows`}
+          </span>
+        }
+      >
+        <PlainTable
+          label="Query"
+          rows={advised}
+          keyOf={({ kind, nodeName, model }) => `${kind}/${nodeName}/${model.name}`}
+          columns={advised.some(({ advice }) => advice !== "") ? COLUMNS : WITHOUT_ADVICE}
+          none="No machines yet"
+        />
+      </Section>
     </>
   );
 }
 
-export function MachineLink({ kind, name }: { readonly kind: "Host" | "Node"; readonly name: string }) {
+function MachineLink({ kind, name }: { readonly kind: "Host" | "Node"; readonly name: string }) {
   const path = hrefOfMachine({ kind, name });
   return (
     <Link to={path as "/"} search={keepNamespace} className="link">
@@ -128,23 +136,23 @@ export function MachineLink({ kind, name }: { readonly kind: "Host" | "Node"; re
 const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
   {
     id: "machine",
-    header: words.machine,
+    header: "Machine",
     cell: ({ kind, nodeName }) => <MachineLink kind={kind} name={nodeName} />,
   },
-  { id: "model", header: words.model, cell: ({ model }) => <ToSimulate model={model} />, isWide: true },
-  { id: "level", header: words.level, cell: ({ fitLevel }) => <Fit level={fitLevel} /> },
-  { id: "score", header: words.score, cell: ({ score }) => <Score value={score} /> },
-  { id: "speed", header: words.speed, cell: (row) => <Speed row={row} />, isNumber: true },
+  { id: "model", header: "Model", cell: ({ model }) => <ToModel model={model} />, isWide: true },
+  { id: "level", header: "Fit", cell: ({ fitLevel }) => <Fit level={fitLevel} /> },
+  { id: "score", header: "Score", cell: ({ score }) => <Score value={score} /> },
+  { id: "speed", header: "Tokens/s", cell: (row) => <Speed row={row} />, isNumber: true },
   {
     id: "memory",
-    header: words.memory,
+    header: "Memory",
     cell: ({ model: { memory_required_gb: needed, memory_available_gb: all } }) =>
       `${needed.toFixed(1)} / ${all.toFixed(1)} GiB`,
     isNumber: true,
   },
   {
     id: "quantization",
-    header: words.quantization,
+    header: "Quantization",
     cell: ({ model }) => (
       <>
         {model.best_quant} <span className="muted">{model.runtime}</span>
@@ -153,7 +161,7 @@ const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
   },
   {
     id: "advice",
-    header: words.advice,
+    header: "What would make it fit",
     cell: ({ advice }) => advice !== "" && <span className="muted">{advice}</span>,
     isWide: true,
   },
@@ -162,14 +170,13 @@ const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
 
 const WITHOUT_ADVICE = COLUMNS.filter(({ id }) => id !== "advice");
 
-/** With the quantization that scores best. */
-function ToSimulate({ model: { name, best_quant } }: { readonly model: AdvisedRow["model"] }) {
+/** Where it would go, with the quantization that scores best. */
+function ToModel({ model: { name, best_quant } }: { readonly model: AdvisedRow["model"] }) {
   return (
     <Link
-      to={"/simulate" as "/"}
-      search={{ model: name, quantization: best_quant } as never}
+      to="."
+      search={(before: object) => ({ ...before, model: name, quantization: best_quant }) as never}
       className="link"
-      title={words.simulate}
     >
       {name}
     </Link>
@@ -178,7 +185,7 @@ function ToSimulate({ model: { name, best_quant } }: { readonly model: AdvisedRo
 
 function Speed({ row: { machine, model } }: { readonly row: AdvisedRow }) {
   const measured = machine?.tokensPerSecond ?? null;
-  const basis = machine?.basis === "live" ? words.live : words.measured;
+  const basis = machine?.basis === "live" ? "live" : "measured";
   if (measured === null) return <EstimatedSpeed fit={model} />;
   return (
     <>
@@ -193,7 +200,7 @@ function Actions({ row: { model, kind } }: { readonly row: AdvisedRow }) {
   if (kind === "Node") return null;
   return (
     <button type="button" className="link-button" onClick={() => setSearch({ deploy: model.name })}>
-      {words.deploy}
+      Deploy
     </button>
   );
 }

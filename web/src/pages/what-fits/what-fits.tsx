@@ -1,27 +1,29 @@
-/** The page Density: which models fit which machines. */
+/** The page What fits: which models fit which machines, and where one would go. */
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
-import { densityText } from "../../texts/density.ts";
 import { text } from "../../texts/text.ts";
 import { CatalogTab } from "./catalog-tab.tsx";
 import { NodesTab } from "./nodes-tab.tsx";
 import { QueryTab } from "./query-tab.tsx";
-import "./density.css";
+import "./what-fits.css";
 
-export function DensityPage() {
+export function WhatFitsPage() {
   const [tab] = useSearchParam("tab", "nodes");
   const setSearch = useSetSearch();
-  const words = densityText.tabs;
   return (
-    <Page title={text.pages.density} subtitle={densityText.why} isWide>
+    <Page
+      title={text.pages.whatFits}
+      subtitle="Which models fit which machines, and how well: 0 to 100, for 8,192 tokens of context."
+      isWide
+    >
       <Tabs
         value={tab}
         onChange={(next) => setSearch({ tab: next, q: undefined, sort: undefined })}
         tabs={[
-          { id: "nodes", label: words.nodes, content: () => <NodesTab /> },
-          { id: "catalog", label: words.catalog, content: () => <CatalogTab /> },
-          { id: "query", label: words.query, content: () => <QueryTab /> },
+          { id: "nodes", label: "Nodes", content: () => <NodesTab /> },
+          { id: "catalog", label: "Model catalog", content: () => <CatalogTab /> },
+          { id: "query", label: "Query", content: () => <QueryTab /> },
         ]}
       />
     </Page>

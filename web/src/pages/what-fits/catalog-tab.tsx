@@ -4,16 +4,15 @@ import { useMemo } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { type DensityModel, densityCatalog } from "../../api/density.ts";
 import { Filter } from "../../parts/filter.tsx";
-import { Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
+import { FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
 import { formatCount, formatGib } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { densityText } from "../../texts/density.ts";
 import { text } from "../../texts/text.ts";
+import { adviceForTooTight } from "./advice.ts";
 
-const words = densityText.catalog;
 const FRESH_MS = 30_000;
 
 export function CatalogTab() {
@@ -38,22 +37,22 @@ export function CatalogTab() {
   return (
     <DataTable
       id="density-catalog"
-      label={densityText.tabs.catalog}
+      label={"Model catalog"}
       rows={shown}
       keyOf={({ modelName }) => modelName}
       columns={shown.some((row) => adviceOf(row) !== "") ? COLUMNS : WITHOUT_ADVICE}
-      hrefOf={({ modelName }) => `/density?tab=query&model=${encodeURIComponent(modelName)}`}
+      hrefOf={({ modelName }) => `/fits?tab=query&model=${encodeURIComponent(modelName)}`}
       defaultSort="model"
       toolbar={
         <>
-          <Filter label={words.filter} words={filter} onChange={setFilter} />
+          <Filter label={"Filter by model or machine"} words={filter} onChange={setFilter} />
           <Segments
-            label={words.level}
+            label="Fit"
             value={fit}
             options={[
-              { id: "all", label: words.all },
-              { id: "fits", label: words.fitting },
-              { id: "tight", label: words.notFitting },
+              { id: "all", label: "All" },
+              { id: "fits", label: "Fits" },
+              { id: "tight", label: "Too tight" },
             ]}
             onChange={setFit}
           />
@@ -67,28 +66,28 @@ export function CatalogTab() {
 const COLUMNS: readonly Column<DensityModel>[] = [
   {
     id: "model",
-    header: words.model,
+    header: "Model",
     value: ({ modelName }) => modelName,
     width: "minmax(128px, 2.4fr)",
   },
   {
     id: "fit",
-    header: words.level,
+    header: "Fit",
     value: ({ fitLevel }) => LEVELS_IN_ORDER.indexOf(fitLevel),
-    copied: ({ fitLevel }) => densityText.levels[fitLevel],
+    copied: ({ fitLevel }) => FIT_WORDS[fitLevel].word,
     cell: ({ fitLevel }) => <Fit level={fitLevel} />,
-    width: "minmax(92px, 0.8fr)",
+    width: "minmax(108px, 0.8fr)",
   },
   {
     id: "score",
-    header: words.score,
+    header: "Best score",
     value: ({ bestScore }) => bestScore,
     cell: ({ bestScore }) => <Score value={bestScore} />,
     width: "minmax(96px, 1fr)",
   },
   {
     id: "memory",
-    header: words.memory,
+    header: "Memory needed",
     value: ({ nodes }) => nodes[0]?.requiredMemoryGb,
     cell: ({ nodes }) => formatGib(nodes[0]?.requiredMemoryGb),
     width: "96px",
@@ -96,20 +95,20 @@ const COLUMNS: readonly Column<DensityModel>[] = [
   },
   {
     id: "quantization",
-    header: words.quantization,
+    header: "Quantization",
     value: ({ nodes }) => nodes[0]?.quantization,
     width: "112px",
     isWideOnly: true,
   },
   {
     id: "node",
-    header: words.node,
+    header: "Best machine",
     value: ({ bestNode }) => bestNode,
     width: "minmax(88px, 1.2fr)",
   },
   {
     id: "machines",
-    header: words.machines,
+    header: "Machines",
     value: ({ nodeCount }) => nodeCount,
     cell: ({ nodeCount }) => formatCount(nodeCount),
     width: "80px",
@@ -118,7 +117,7 @@ const COLUMNS: readonly Column<DensityModel>[] = [
   },
   {
     id: "advice",
-    header: words.advice,
+    header: "What would make it fit",
     value: adviceOf,
     cell: (row) => (
       <span className="truncate muted" title={adviceOf(row)}>
@@ -134,6 +133,5 @@ const WITHOUT_ADVICE = COLUMNS.filter(({ id }) => id !== "advice");
 /** Empty for a model that fits. */
 function adviceOf({ fitLevel, nodes: [best] }: DensityModel): string {
   if (fitLevel !== "too_tight" || best === undefined) return "";
-  const short = best.requiredMemoryGb - best.availableMemoryGb;
-  return densityText.advice.tooTight(formatGib(short), best.quantization);
+  return adviceForTooTight(best.requiredMemoryGb - best.availableMemoryGb, best.quantization);
 }
