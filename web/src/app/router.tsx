@@ -55,11 +55,11 @@ const pages = [
   ),
   page(
     "/hosts/$name",
-    lazyRouteComponent(() => import("../pages/host/host.tsx"), "HostPage"),
+    lazyRouteComponent(() => import("../pages/machine/machine.tsx"), "HostPage"),
   ),
   page(
     "/nodes/$name",
-    lazyRouteComponent(() => import("../pages/host/node.tsx"), "NodePage"),
+    lazyRouteComponent(() => import("../pages/machine/machine.tsx"), "NodePage"),
   ),
   page(
     "/fits",

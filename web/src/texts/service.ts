@@ -1,4 +1,5 @@
 /** Texts of the page of one service. */
+import { plural } from "../parts/format.ts";
 export const serviceText = {
   endpoint: "Endpoint",
   noEndpoint: "No endpoint yet",
@@ -182,8 +183,4 @@ export const serviceText = {
 function drained(count: number, seconds: number): string {
   const [drain, stop] = count === 1 ? ["drains", "stops"] : ["drain", "stop"];
   return `${plural(count, "replica")} ${drain} for at most ${seconds} s, then ${stop}`;
-}
-
-export function plural(count: number, what: string): string {
-  return `${count.toLocaleString("en-US")} ${what}${count === 1 ? "" : "s"}`;
 }

@@ -5,50 +5,47 @@ import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { Tag } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { hostText } from "../../texts/host.ts";
-
-const words = hostText.models;
 
 export function ModelsOnDisk({ status }: { readonly status: HostStatus | undefined }) {
   const { models = [], installed = [], installedLeftOut = 0 } = status ?? {};
   return (
     <div className="detail-tabs">
       <PlainTable
-        label={hostText.tabs.models}
+        label={"Models on disk"}
         rows={models}
         keyOf={({ source }) => source}
         columns={MODELS}
-        none={words.none}
+        none="The model store of this host is empty."
       />
-      <Section title={words.installed}>
-        <p className="muted prose">{words.installedWhy}</p>
+      <Section title="Models of other programs">
+        <p className="muted prose">Metalbridge can serve them, but does not manage them.</p>
         <PlainTable
-          label={words.installed}
+          label="Models of other programs"
           rows={installed}
           keyOf={({ runtime, source }) => `${runtime} ${source}`}
           columns={INSTALLED}
-          none={words.noneInstalled}
+          none="No models of other programs were found."
         />
-        {installedLeftOut > 0 && <p className="muted">{words.leftOut(installedLeftOut)}</p>}
+        {installedLeftOut > 0 && <p className="muted">{`${installedLeftOut} more are not listed.`}</p>}
       </Section>
     </div>
   );
 }
 
 const MODELS: readonly PlainColumn<HostModel>[] = [
-  { id: "source", header: words.source, cell: ({ source }) => <bdi>{source}</bdi>, isWide: true },
-  { id: "state", header: words.state, cell: (model) => <ModelMarks model={model} /> },
-  { id: "size", header: words.size, cell: ({ sizeBytes }) => formatBytes(sizeBytes), isNumber: true },
+  { id: "source", header: "Model", cell: ({ source }) => <bdi>{source}</bdi>, isWide: true },
+  { id: "state", header: "State", cell: (model) => <ModelMarks model={model} /> },
+  { id: "size", header: "Size", cell: ({ sizeBytes }) => formatBytes(sizeBytes), isNumber: true },
   {
     id: "speed",
-    header: words.speed,
+    header: "Tokens/s",
     cell: ({ tokensPerSecond }) => formatRate(tokensPerSecond),
     isNumber: true,
   },
-  { id: "used", header: words.used, cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} />, isNumber: true },
+  { id: "used", header: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} />, isNumber: true },
   {
     id: "verified",
-    header: words.verified,
+    header: "Verified",
     cell: ({ verifiedAt }) => <Ago at={verifiedAt} />,
     isNumber: true,
   },
@@ -58,16 +55,16 @@ function ModelMarks({ model: { damaged, inUse, pinned } }: { readonly model: Hos
   const isPlain = damaged !== true && inUse !== true && pinned !== true;
   return (
     <span className="row">
-      {damaged === true && <Tag level="bad">{words.damaged}</Tag>}
-      {inUse === true && <Tag level="ok">{words.inUse}</Tag>}
-      {pinned === true && <Tag>{words.pinned}</Tag>}
-      {isPlain && <span className="muted">{words.idle}</span>}
+      {damaged === true && <Tag level="bad">Damaged</Tag>}
+      {inUse === true && <Tag level="ok">In use</Tag>}
+      {pinned === true && <Tag>Pinned</Tag>}
+      {isPlain && <span className="muted">Idle</span>}
     </span>
   );
 }
 
 const INSTALLED: readonly PlainColumn<HostInstalled>[] = [
-  { id: "source", header: words.source, cell: ({ source }) => <bdi>{source}</bdi>, isWide: true },
-  { id: "program", header: words.program, cell: ({ runtime }) => runtime },
-  { id: "size", header: words.size, cell: ({ sizeBytes }) => formatBytes(sizeBytes), isNumber: true },
+  { id: "source", header: "Model", cell: ({ source }) => <bdi>{source}</bdi>, isWide: true },
+  { id: "program", header: "Program", cell: ({ runtime }) => runtime },
+  { id: "size", header: "Size", cell: ({ sizeBytes }) => formatBytes(sizeBytes), isNumber: true },
 ];

@@ -2,16 +2,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
-import { fitsOfMachine, type ModelFit } from "../../api/density.ts";
+import { fitsOfMachine, type MachineFits, type ModelFit } from "../../api/density.ts";
 import { Filter } from "../../parts/filter.tsx";
 import { EstimatedSpeed, FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { hostText } from "../../texts/host.ts";
 import { text } from "../../texts/text.ts";
 
-const words = hostText.fits;
 const MAX_SCORE = 100;
 const REFRESH_MS = 15_000;
 
@@ -34,15 +32,16 @@ export function FittingModels({ name }: { readonly name: string }) {
   }, [data]);
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Skeleton rows={8} />;
-  if (fitting.length === 0)
-    return <Empty title={words.none} why={words.noneWhy(data.ModelFits.length, !data.Schedulable)} />;
+  if (fitting.length === 0) return <Empty title="No model of the catalog fits now" why={whyNone(data)} />;
   const shown = fitting.filter((fit) => hasWords([fit.name, fit.best_quant], filter));
   return (
     <div className="stack">
-      <p className="muted prose">{words.why(data.ModelFits.length)}</p>
+      <p className="muted prose">
+        {`Models of the catalog that this host can run now, in addition to its replicas, with 8,192 tokens of context. Without its replicas it can run ${data.ModelFits.length}. The controller decides on which machine a deployed model is placed: it may choose another one.`}
+      </p>
       <DataTable
         id="host-fits"
-        label={hostText.tabs.fits}
+        label={"Models that fit"}
         rows={shown}
         keyOf={(fit) => fit.name}
         columns={COLUMNS}
@@ -58,13 +57,20 @@ export function FittingModels({ name }: { readonly name: string }) {
   );
 }
 
+function whyNone({ ModelFits: fits, Schedulable: isSchedulable }: MachineFits): string {
+  if (!isSchedulable) return "The host is cordoned: it takes no new replicas until it is uncordoned.";
+  return fits.length === 0
+    ? "The host has too little memory for engines, or has not reported it yet."
+    : `${fits.length} models fit the host without its replicas. Stop or move a replica to free memory.`;
+}
+
 function DeployThis({ name }: { readonly name: string }) {
   const setSearch = useSetSearch();
   return (
     <button
       type="button"
       className="link-button"
-      aria-label={words.deploy(name)}
+      aria-label={`Deploy ${name}`}
       onClick={() => setSearch({ deploy: name })}
     >
       Deploy
@@ -100,7 +106,7 @@ const COLUMNS: readonly Column<FittingModel>[] = [
   },
   {
     id: "memory",
-    header: words.memory,
+    header: "Memory needed / free",
     value: ({ memory_required_gb: needed }) => needed,
     cell: ({ memory_required_gb: needed, freeGb }) => `${needed.toFixed(1)} / ${freeGb.toFixed(1)} GiB`,
     width: "minmax(128px, 1fr)",

@@ -1,0 +1,105 @@
+/** The page of one machine: a host, or a node of the cluster. */
+import { useParams } from "@tanstack/react-router";
+import type { ClaimRow, HostRow } from "../../../../src/console/rows.ts";
+import { useList, useObjects } from "../../live/hooks.ts";
+import { AttentionNotice } from "../../parts/attention.tsx";
+import { Facts } from "../../parts/facts.tsx";
+import { formatBytes } from "../../parts/format.ts";
+import { MemoryBar, MemoryHelp, seriesOf } from "../../parts/memory-bar.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { Page, Section } from "../../parts/page.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
+import { State } from "../../parts/state.tsx";
+import { text } from "../../texts/text.ts";
+import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./actions.tsx";
+import { machineFacts } from "./machine-facts.tsx";
+import type { Machine } from "./running.ts";
+import { MachineTabs, ServiceLink } from "./tabs.tsx";
+import "./machine.css";
+
+export function HostPage() {
+  return <MachinePage kind="Host" />;
+}
+
+export function NodePage() {
+  return <MachinePage kind="Node" />;
+}
+
+function MachinePage({ kind }: { readonly kind: Machine["kind"] }) {
+  const { name = "" } = useParams({ strict: false });
+  const key = kind === "Host" ? "host" : "node";
+  const topic = useObjects(`${key}/${name}`);
+  const row = useList("hosts").rows.find((one) => one.kind === kind && one.name === name);
+  const object = topic.get(key) as Machine["object"] | undefined;
+  const change = useMachineChange(kind, name);
+  if (object === undefined)
+    return (
+      <Page title={name}>
+        {topic.refusal !== undefined && <Failure error={topic.refusal} />}
+        {topic.refusal === undefined && !topic.isSynced && <Skeleton />}
+        {topic.isSynced && <Empty title={text.error.gone(`Machine ${name}`)} why={text.error.goneWhy} />}
+      </Page>
+    );
+  const running = topic.rows.filter((one) => one !== object) as Machine["running"];
+  const machine = { kind, object, running } as Machine;
+  const isDrained = machine.kind === "Host" && machine.object.spec?.drain === true;
+  return (
+    <Page
+      title={name}
+      subtitle={row !== undefined && <Subtitle row={row} />}
+      actions={<MachineButtons machine={machine} change={change} />}
+      isWide
+    >
+      {change.error !== null && <Failure error={change.error} />}
+      {machine.kind === "Host" && isDrained && (
+        <DrainNotice host={machine.object} replicas={machine.running} />
+      )}
+      {!isDrained && machine.object.spec?.unschedulable === true && <CordonNotice machine={machine} />}
+      {!isDrained && row?.attention !== undefined && <AttentionNotice attention={row.attention} />}
+      {row !== undefined && <Facts facts={machineFacts(row, machine)} />}
+      {row !== undefined && (
+        <Section title="Memory by claim" aside={<MemoryHelp />}>
+          <div className="machine-memory">
+            <MemoryBar host={row} />
+            <PlainTable
+              label="Memory by claim"
+              rows={row.claims}
+              keyOf={({ service, replica }) => `${service} ${replica}`}
+              columns={CLAIMS}
+              none="No replica claims memory on this machine."
+            />
+          </div>
+        </Section>
+      )}
+      <MachineTabs machine={machine} />
+    </Page>
+  );
+}
+
+function Subtitle({ row: { kind, state, chip, totalBytes } }: { readonly row: HostRow }) {
+  const about = [kind === "Host" ? "Host" : "Kubernetes node", chip, formatBytes(totalBytes)];
+  return (
+    <span className="row">
+      <State state={state} />
+      <span>{about.filter(Boolean).join(" · ")}</span>
+    </span>
+  );
+}
+
+function ServiceMark({ service }: { readonly service: string }) {
+  const color = service === "" ? "var(--idle)" : `var(--series-${seriesOf(service)})`;
+  return (
+    <span className="claim-name">
+      <span className="swatch" style={{ background: color }} />
+      <ServiceLink service={service} />
+    </span>
+  );
+}
+
+const CLAIMS: readonly PlainColumn<ClaimRow>[] = [
+  { id: "service", header: "Service", cell: ({ service }) => <ServiceMark service={service} /> },
+  { id: "replica", header: "Replica", cell: ({ replica }) => <bdi>{replica}</bdi> },
+  { id: "phase", header: "Phase", cell: ({ phase }) => phase },
+  { id: "claimed", header: "Claimed", cell: ({ bytes }) => formatBytes(bytes), isNumber: true },
+  { id: "used", header: "In use", cell: ({ usedBytes }) => formatBytes(usedBytes), isNumber: true },
+];

@@ -1,0 +1,121 @@
+/** The tabs of a machine: what runs on it, its models, its conditions and what has happened. */
+import { Link } from "@tanstack/react-router";
+import { keepNamespace, useSearchParam } from "../../address/search.ts";
+import { Conditions } from "../../parts/conditions.tsx";
+import { Events } from "../../parts/events.tsx";
+import { formatBytes } from "../../parts/format.ts";
+import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
+import { State } from "../../parts/state.tsx";
+import { type Tab, Tabs } from "../../parts/tabs.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { YamlView } from "../../parts/yaml/view.tsx";
+import { text } from "../../texts/text.ts";
+import { FittingModels } from "./fitting-models.tsx";
+import { type HistoryEntry, hostHistory } from "./history.ts";
+import { ModelsOnDisk } from "./models-on-disk.tsx";
+import { type Machine, type Running, runningOn } from "./running.ts";
+
+export function MachineTabs({ machine }: { readonly machine: Machine }) {
+  const { kind, object } = machine;
+  const { metadata, status } = object;
+  const { models, history } = kind === "Host" ? hostTabs(machine) : NO_TABS;
+  const tabs: readonly Tab[] = [
+    runningTab(machine),
+    ...models,
+    {
+      id: "conditions",
+      label: "Conditions",
+      content: () => <Conditions conditions={status?.conditions ?? []} />,
+    },
+    {
+      id: "events",
+      label: "Events",
+      content: () => <Events kind={kind} name={metadata.name} version={metadata.resourceVersion} />,
+    },
+    ...history,
+    { id: "yaml", label: "YAML", content: () => <YamlView object={object} /> },
+  ];
+  const [tab, setTab] = useSearchParam("tab", tabs[0]?.id);
+  return <Tabs value={tab} onChange={setTab} tabs={tabs} />;
+}
+
+export function ServiceLink({ service }: { readonly service: string }) {
+  if (service === "") return <span className="muted">{text.memory.hidden}</span>;
+  return (
+    <Link to={`/services/${service}` as "/"} search={keepNamespace} className="link">
+      <bdi>{service}</bdi>
+    </Link>
+  );
+}
+
+function runningTab(machine: Machine): Tab {
+  const label = machine.kind === "Host" ? "Replicas" : "Pods";
+  const content = () => (
+    <PlainTable
+      label={label}
+      rows={runningOn(machine)}
+      keyOf={({ key }) => key}
+      columns={machine.kind === "Host" ? REPLICAS : PODS}
+      none="No replica runs on this machine."
+    />
+  );
+  return { id: label.toLowerCase(), label, count: machine.running.length, content };
+}
+
+const NO_TABS: Readonly<Record<"models" | "history", readonly Tab[]>> = { models: [], history: [] };
+
+/** Those that a node does not have. */
+function hostTabs({ object, running }: Extract<Machine, { kind: "Host" }>): typeof NO_TABS {
+  const { metadata, status } = object;
+  const models: readonly Tab[] = [
+    {
+      id: "models",
+      label: "Models on disk",
+      count: status?.models?.length ?? 0,
+      content: () => <ModelsOnDisk status={status} />,
+    },
+    { id: "fits", label: "Models that fit", content: () => <FittingModels name={metadata.name} /> },
+  ];
+  const history = () => (
+    <PlainTable
+      label="History"
+      rows={hostHistory(object, running)}
+      keyOf={({ key }) => key}
+      columns={HISTORY}
+      none="Nothing has changed since the host joined."
+    />
+  );
+  return { models, history: [{ id: "history", label: "History", content: history }] };
+}
+
+const RUNNING: readonly PlainColumn<Running>[] = [
+  { id: "state", header: "Phase", cell: ({ state }) => <State state={state} /> },
+  { id: "service", header: "Service", cell: ({ service }) => <ServiceLink service={service} /> },
+  {
+    id: "message",
+    header: "Message",
+    cell: ({ message }) => <span className="muted">{message}</span>,
+    isWide: true,
+  },
+];
+
+const PODS: readonly PlainColumn<Running>[] = [
+  { id: "pod", header: "Pod", cell: ({ name }) => <bdi>{name}</bdi> },
+  ...RUNNING,
+];
+
+const REPLICAS: readonly PlainColumn<Running>[] = [
+  { id: "replica", header: "Replica", cell: ({ name }) => <bdi>{name}</bdi> },
+  ...RUNNING,
+  { id: "claim", header: "Claimed", cell: ({ claimBytes }) => formatBytes(claimBytes), isNumber: true },
+  { id: "used", header: "In use", cell: ({ usedBytes }) => formatBytes(usedBytes), isNumber: true },
+  { id: "restarts", header: "Restarts", cell: ({ restarts }) => restarts, isNumber: true },
+];
+
+const HISTORY: readonly PlainColumn<HistoryEntry>[] = [
+  { id: "when", header: "When", cell: ({ at }) => <Ago at={at} /> },
+  { id: "what", header: "What", cell: ({ subject }) => <bdi>{subject}</bdi> },
+  { id: "change", header: "Change", cell: ({ state }) => <State state={state} /> },
+  { id: "reason", header: "Reason", cell: ({ reason }) => <code>{reason}</code> },
+  { id: "message", header: "Message", cell: ({ message }) => message, isWide: true },
+];
