@@ -39,11 +39,6 @@ export function formatCount(count: number | undefined): string {
   return count === undefined ? "–" : counts.format(count);
 }
 
-/** 1 replica, 2 replicas. */
-export function plural(count: number, what: string): string {
-  return `${counts.format(count)} ${what}${count === 1 ? "" : "s"}`;
-}
-
 /** A context that is cut: 4,096 of 8,192. */
 export function formatCut({ served, asked }: NonNullable<ServiceRow["contextCut"]>): string {
   return `${formatCount(served)} of ${formatCount(asked)}`;

@@ -1,5 +1,5 @@
 /** Texts of the page of one service. */
-import { plural } from "../parts/format.ts";
+import { plural } from "./text.ts";
 export const serviceText = {
   endpoint: "Endpoint",
   noEndpoint: "No endpoint yet",

@@ -130,3 +130,8 @@ export const text = {
     emptyCommand: "metalbridge host add mini-1 --address 192.168.1.21",
   },
 } as const;
+
+/** 1 replica, 2 replicas. */
+export function plural(count: number, what: string): string {
+  return `${count.toLocaleString("en-US")} ${what}${count === 1 ? "" : "s"}`;
+}

@@ -12,8 +12,8 @@ import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Done } from "../../parts/notice.tsx";
-import { plural } from "../../parts/format.ts";
 import { State } from "../../parts/state.tsx";
+import { plural } from "../../texts/text.ts";
 import { drainEffect } from "./drain-effect.ts";
 import type { Machine } from "./running.ts";
 
