@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { serveModel } from "../../test/fixtures/model-server.ts";
-import { type HostReport, parseReport, readReport } from "./on-hosts.ts";
-import { exitCodeOfHosts, hostFields, renderHostReports } from "./render.ts";
+import { parseReport, readReport } from "./on-hosts.ts";
+import { exitCodeOfHosts, type HostReport, hostFields, renderHostReports } from "./render.ts";
 
 const result = (status: CheckResult["status"], code: string, finding = ""): CheckResult =>
   ({ status, code, finding, check: "a check", reason: "because" }) as CheckResult;

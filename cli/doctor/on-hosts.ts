@@ -15,18 +15,13 @@ import { findObject, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { forEachConcurrently } from "../program/concurrently.ts";
 import { listenForStop } from "../program/stop-signals.ts";
-import type { DoctorReport } from "./render.ts";
+import type { DoctorReport, HostReport } from "./render.ts";
 
 export interface OnHosts {
   /** All hosts if absent. */
   readonly hosts: readonly string[] | undefined;
   readonly direct: boolean;
 }
-
-/** The report of one host, or why there is none. */
-export type HostReport =
-  | { readonly host: string; readonly report: DoctorReport }
-  | { readonly host: string; readonly error: MetalbridgeError };
 
 const MAX_BYTES = 4 << 20;
 /** Longer than the 30 s after which an agent kills doctor. */

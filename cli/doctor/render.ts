@@ -4,7 +4,6 @@ import type { CheckResult, Status } from "../../src/doctor/checks/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import type { Fixed } from "./fix.ts";
-import type { HostReport } from "./on-hosts.ts";
 
 export interface DoctorReport {
   readonly host: string;
@@ -91,6 +90,11 @@ function unknownLines(results: readonly CheckResult[]): readonly string[] {
 function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
+
+/** The report of one host, or why there is none. */
+export type HostReport =
+  | { readonly host: string; readonly report: DoctorReport }
+  | { readonly host: string; readonly error: MetalbridgeError };
 
 const RANK = ["error", "warning", "unknown", "note"] as const;
 
