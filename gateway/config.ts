@@ -1,4 +1,4 @@
-/** The gateway's flags, validated once at the start. */
+/** The gateway's settings, validated once at start. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";

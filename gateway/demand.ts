@@ -1,4 +1,4 @@
-/** Reports requests for services with spec.idle to the controller, by the demand Lease of each service. */
+/** Reports requests for services with spec.idle to the controller, through one Lease per service. */
 import {
   DEMAND_RENEW_MS,
   demandLeaseName,
@@ -22,11 +22,11 @@ export interface DemandPorts {
 }
 
 export interface Demand {
-  /** A request has arrived, or one is still in flight. */
+  /** Must be called when a request arrives, and periodically while one is in flight. */
   readonly note: (model: ServedModel) => void;
 }
 
-/** While a service answers, its demand needs to be known to the minute only. */
+/** While a service is ready, the controller needs its demand only to the minute. */
 const RENEW_WHILE_READY_MS = 10_000;
 
 interface Reported {
@@ -34,7 +34,7 @@ interface Reported {
   at: number;
   isWriting: boolean;
   cancelRetry: (() => void) | undefined;
-  /** Message of the last failure, which is logged once. */
+  /** Message of the last failure, to log it once. */
   failure: string | undefined;
 }
 
@@ -76,7 +76,7 @@ export function createDemand({ client, gateway, clock, log, signal }: DemandPort
   };
 }
 
-/** Renews the demand Lease of a service, or creates it with the first request. */
+/** Renews the demand Lease of a service, or creates it on the first request. */
 export async function renewDemand(
   client: DemandPorts["client"],
   { namespace, name, uid }: Pick<ServedModel, "namespace" | "name" | "uid">,
@@ -92,6 +92,6 @@ export async function renewDemand(
   const lease = renderDemandLease({ metadata: { namespace, name, uid } }, demand) as Lease;
   const created = await client.create(LEASES, lease);
   if (created.ok) return undefined;
-  // Another gateway has created it in the meantime.
+  // Another gateway created it concurrently.
   return created.error.kind === "alreadyExists" ? renew() : created.error;
 }

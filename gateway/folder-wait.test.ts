@@ -47,7 +47,7 @@ it.for(["ENOSPC", "EDQUOT"])(
         message:
           "the gateway waits for space in /gateway: its disk is full; free space on that disk; the gateway retries automatically",
       },
-      { message: "the folder of the gateway can be written again" },
+      { message: "the folder of the gateway is writable again" },
     ]);
   },
 );
@@ -60,7 +60,7 @@ it.for(["EIO", "EROFS"])(
       throw systemError(code, "failed");
     });
     await settled();
-    expect(wait.waitsFor()).toBe("a disk that can be written: /gateway");
+    expect(wait.waitsFor()).toBe("a writable disk: /gateway");
     expect(logged).toMatchObject([{ code: "StateFolderUnusable" }]);
     stop.abort();
     expect(await done).toBeUndefined();

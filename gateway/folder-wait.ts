@@ -1,4 +1,4 @@
-/** Lets the gateway wait for a disk that refuses its files, instead of exiting. */
+/** Waits while the disk refuses the gateway's files, instead of exiting. */
 import { describeError, type ErrorCode, MetalbridgeError } from "../src/api/errors.ts";
 import { systemCode } from "../src/util/atomic-file.ts";
 import { backoffMs } from "../src/util/backoff.ts";
@@ -7,11 +7,11 @@ import type { Clock, Log } from "../src/util/ports.ts";
 
 export interface FolderWait {
   /**
-   * Repeats work that the disk refuses. The signal ends what a failed attempt has begun. Resolves to undefined if the gateway
-   * stops meanwhile; throws StateFolderUnusable where waiting does not help, and every other error of the work.
+   * Repeats the work while the disk refuses it. The signal ends what a failed attempt has opened. Resolves to undefined if the
+   * gateway stops meanwhile. Throws StateFolderUnusable if waiting cannot help, and all other errors of the work.
    */
   readonly until: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T | undefined>;
-  /** What it waits for; undefined while it does not wait. */
+  /** Reason of the current wait; undefined while it does not wait. */
   readonly waitsFor: () => string | undefined;
 }
 
@@ -19,7 +19,7 @@ export interface FolderWaitPorts {
   readonly folder: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** The lifetime of what the work opens. */
+  /** Lifetime of everything that the work opens. */
   readonly signal: AbortSignal;
   /** Ends the wait. */
   readonly stopping: AbortSignal;
@@ -28,7 +28,7 @@ export interface FolderWaitPorts {
 const RETRIES = { firstMs: 500, capMs: 5_000 };
 const FULL: readonly (string | undefined)[] = ["ENOSPC", "EDQUOT"];
 const FAILING: readonly (string | undefined)[] = ["EIO", "EROFS"];
-/** Nothing but another folder or other permissions helps. */
+/** Only another folder or other permissions help. */
 const REFUSED: readonly (string | undefined)[] = ["EACCES", "EPERM", "EEXIST", "ENOTDIR"];
 
 export function createFolderWait(ports: FolderWaitPorts): FolderWait {
@@ -47,7 +47,7 @@ export function createFolderWait(ports: FolderWaitPorts): FolderWait {
         const attempt = new AbortController();
         try {
           const result = await work(AbortSignal.any([signal, attempt.signal]));
-          if (waitsFor !== undefined) log.info({ folder }, "the folder of the gateway can be written again");
+          if (waitsFor !== undefined) log.info({ folder }, "the folder of the gateway is writable again");
           waitsFor = undefined;
           return result;
         } catch (error) {
@@ -82,7 +82,7 @@ function findingOf(
   if (FAILING.includes(code))
     return {
       error: errorOf("StateFolderUnusable", message, "repair that disk; the gateway retries automatically"),
-      waitsFor: `a disk that can be written: ${folder}`,
+      waitsFor: `a writable disk: ${folder}`,
     };
   if (REFUSED.includes(code)) throw errorOf("StateFolderUnusable", message);
   throw cause;

@@ -17,7 +17,7 @@ const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const MODEL = ["namespace", "service"];
 const USAGE = ["key", "namespace", "service", "host"];
 
-/** Histograms by model. */
+/** One histogram per model. */
 type ByModel = Map<string, { readonly labels: Labels; readonly histogram: Histogram }>;
 
 export interface RequestMetrics {
@@ -98,12 +98,12 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   queueGauge("queued_requests", "Requests that wait for a replica.", (queue) => queue.waiting),
   queueGauge(
     "requests_in_flight",
-    "Requests that a replica processes for this gateway.",
+    "Requests of this gateway that replicas are processing.",
     (queue) => queue.inFlight,
   ),
   queueGauge(
     "slots",
-    "Requests that the ready replicas process at a time for this gateway.",
+    "Concurrent requests of this gateway that its ready replicas can process.",
     (queue) => queue.capacity,
   ),
   {
@@ -132,7 +132,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   {
     name: "metalbridge_gateway_tokens_total",
     type: "counter",
-    help: "Tokens by key, service, and host or node; type input includes cached, which are the tokens of prompts that were not computed again.",
+    help: "Tokens by key, service, and host or node; type input includes type cached, the prompt tokens from the cache of the engine.",
     labels: [...USAGE, "type"],
     *read({ usage }) {
       for (const row of usage) {
@@ -154,7 +154,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   {
     name: "metalbridge_gateway_estimated_requests_total",
     type: "counter",
-    help: "Requests whose tokens were estimated, because the client left before the engine reported them.",
+    help: "Requests whose tokens were estimated because the client left before the engine reported them.",
     labels: USAGE,
     *read({ usage }) {
       for (const row of usage) yield { labels: usageLabels(row), value: row.estimatedRequests };
@@ -169,7 +169,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   {
     name: "metalbridge_gateway_keys",
     type: "gauge",
-    help: "Secrets that are labeled as keys, by state; invalid ones give no access.",
+    help: "Secrets labeled as keys, by state; invalid ones give no access.",
     labels: ["state"],
     *read({ keys }) {
       yield { labels: { state: "valid" }, value: keys.valid };
@@ -179,7 +179,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   {
     name: "metalbridge_gateway_shared_counters_up",
     type: "gauge",
-    help: "1 while limits are counted together with other gateways, 0 while the server of the counters is unavailable.",
+    help: "1 while limits are counted jointly with other gateways, 0 while the counter server is unavailable.",
     read: ({ areCountersShared }) => (areCountersShared === undefined ? [] : flag(areCountersShared)),
   },
   ...processFamilies,

@@ -1,6 +1,5 @@
 /** Usage of the gateway, grouped and rendered. Pure. */
 
-import type { UsageRecord } from "../../src/gateway/usage.ts";
 import {
   chargedTokens,
   DIMENSIONS,
@@ -8,6 +7,7 @@ import {
   sumUsage,
   type UsageCounts,
   type UsageDimension,
+  type UsageRecord,
 } from "../../src/gateway/usage.ts";
 import { compareText } from "../../src/util/text.ts";
 import { formatTable } from "../program/table.ts";

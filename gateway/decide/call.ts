@@ -31,20 +31,20 @@ export interface CheckedRequest {
 
 export type RefusedCall = { readonly refusal: Refusal; readonly dialect: Dialect };
 
-/** Paths of inference that at least one engine answers. Speech is of programs of runtime `generic`. */
+/** Inference paths that at least one engine serves. Only programs of runtime `generic` serve speech. */
 export const INFERENCE_PATHS: ReadonlySet<string> = new Set(
   [...ENGINES.flatMap(({ apiPaths }) => apiPaths), "/v1/audio/speech"].filter(
     (path) => !LIST_PATHS.has(path),
   ),
 );
-/** Characters that a lenient engine might read as another path. */
+/** A lenient engine might resolve these to another path. */
 const SUSPICIOUS = /[%\\;\s]|\/\/|\/\.{1,2}(\/|$)/;
 const SERVICE_PATH = /^\/s\/([a-z0-9][-a-z0-9]{0,62})\/([a-z0-9][-a-z0-9]{0,62})(\/.*)$/;
-/** Names of models on gateways, as the API allows them. */
+/** Model names that the API allows. */
 const MODEL_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,252}$/;
 const SHOWN_CHARACTERS = 80;
 
-/** What the path says, which no body is needed for. */
+/** Reads the part of a call that needs no body. */
 export function readPath(
   request: Pick<CheckedRequest, "method" | "path" | "contentEncoding">,
 ): (Omit<Call, "target"> & { readonly service: Target | undefined }) | RefusedCall {
@@ -65,7 +65,7 @@ export function readPath(
     return refuse({ code: "method_not_allowed", message: `${below} takes POST.`, allow: "POST" });
   const { contentEncoding = "identity" } = request;
   if (contentEncoding.toLowerCase() !== "identity") {
-    const message = `The body is compressed (content-encoding ${shown(contentEncoding)}), and the gateway reads none that is. Send it without compression.`;
+    const message = `The body is compressed (content-encoding ${shown(contentEncoding)}), which the gateway does not support. Send it without compression.`;
     return refuse({ code: "unsupported_encoding", message });
   }
   return { dialect, path: below, service: own === null ? undefined : { by: "service", namespace, name } };
@@ -90,7 +90,7 @@ function modelOf({ model, isBodyInvalid }: CheckedRequest): string | Refusal {
   }
   if (model === undefined || model === "") {
     const message =
-      "The request names no model. Set `model` to a name that GET /v1/models lists, or use the base URL of a service, /s/NAMESPACE/NAME/v1.";
+      "The request has no model. Set `model` to a name that GET /v1/models lists, or use the base URL of a service, /s/NAMESPACE/NAME/v1.";
     return { code: "model_required", message };
   }
   if (!MODEL_NAME.test(model)) {
@@ -100,13 +100,13 @@ function modelOf({ model, isBodyInvalid }: CheckedRequest): string | Refusal {
   return model;
 }
 
-/** A client's text for a message: without control characters and short. */
+/** Text of a client for a message: shortened, without control characters. */
 export function shown(text: string): string {
   const plain = JSON.stringify(text.slice(0, SHOWN_CHARACTERS));
   return text.length > SHOWN_CHARACTERS ? `${plain}…` : plain;
 }
 
-/** Official clients give up after 10 minutes; a hold beyond that would be lost. */
+/** Official clients time out after 10 minutes. */
 export const MAX_WAIT_SECONDS = 590;
 export const DEFAULT_WAIT_SECONDS = 300;
 const SECONDS = /^\d{1,6}(\.\d{1,3})?$/;
@@ -124,13 +124,13 @@ export function readWaitSeconds(header: string | undefined, nowMs: number): numb
   return Math.min(MAX_WAIT_SECONDS, Math.max(0, seconds));
 }
 
-/** Beginning of the conversation that counts, in characters. */
+/** Maximum length of a prefix, in characters. */
 const PREFIX_CHARACTERS = 1_024;
 const START = /"(?:messages|input|prompt|system)"\s*:\s*/;
 
 /**
- * The beginning of the prompt in the first bytes of a JSON body, up to the end of the first message of a user: it stays the same
- * while a conversation grows. Undefined if the body does not begin with one.
+ * The start of a prompt up to the end of the first user message, which stays the same while a conversation grows. `bodyStart`:
+ * the first bytes of the JSON body. Undefined if they have no prompt.
  */
 export function promptPrefix(bodyStart: string): string | undefined {
   const start = START.exec(bodyStart);
@@ -141,10 +141,10 @@ export function promptPrefix(bodyStart: string): string | undefined {
   return text.slice(0, Math.min(end, PREFIX_CHARACTERS));
 }
 
-/** A string, or a bracket outside of strings. */
+/** A string, or a bracket outside strings. */
 const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{}]/g;
 
-/** Index after the object that begins at `from`, or the length of the text if it ends before. */
+/** Index after the object that starts at `from`; the length of the text if the object is cut off. */
 function endOfObject(text: string, from: number): number {
   let depth = 0;
   for (const { 0: token, index } of text.slice(Math.max(0, from)).matchAll(TOKEN)) {

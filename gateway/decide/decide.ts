@@ -77,12 +77,12 @@ const PRIORITY_RANK: Readonly<Record<Priority, number>> = {
   batch: 0,
 };
 const RETRY_SECONDS = 5;
-/** Official clients ignore a longer wait and retry at once. */
+/** Official clients ignore a longer wait and retry immediately. */
 const MAX_RETRY_SECONDS = 60;
 const TOO_MANY_BYTES: Refusal = {
   code: "rate_limit_exceeded",
   message:
-    "The gateway holds as many bytes of requests as this key may have at a time. Retry, send fewer large requests at a time, or add replicas of the model.",
+    "The large requests of this key in progress use all the memory that the gateway reserves for one key. Retry, send fewer large requests at a time, or add replicas of the model.",
   retryAfterSeconds: 1,
 };
 /** Keeps the requests of a conversation on one replica. */

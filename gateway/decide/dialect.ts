@@ -1,14 +1,14 @@
-/** The three dialects in which the gateway answers, chosen by the path of the request: OpenAI's, Anthropic's, and Ollama's own. */
+/** Error responses in the dialect of the request's path: OpenAI's, Anthropic's, or Ollama's. */
 
 export type Dialect = "openai" | "anthropic" | "ollama";
 
-/** The path decides, because a client of one API understands no errors of another. */
+/** By path, because a client of one API cannot parse the errors of another. */
 export function dialectOf(path: string): Dialect {
   if (path === "/v1/messages" || path.startsWith("/v1/messages/")) return "anthropic";
   return path.startsWith("/api/") ? "ollama" : "openai";
 }
 
-/** The type that both APIs name an error by, and the status of the response. */
+/** Status of the response, and the error type in both OpenAI's and Anthropic's APIs. */
 const KINDS = {
   bad_path: { status: 400, type: "invalid_request_error" },
   invalid_json: { status: 400, type: "invalid_request_error" },
@@ -33,7 +33,7 @@ export type RefusalCode = keyof typeof KINDS;
 /** A refused request. `retryAfterSeconds`: when a retry may succeed; absent if no retry of the same request will. */
 export interface Refusal {
   readonly code: RefusalCode;
-  /** The case, then what to do. */
+  /** The problem, then what to do. */
   readonly message: string;
   readonly retryAfterSeconds?: number | undefined;
   /** Methods of the path, for `method_not_allowed`. */

@@ -1,11 +1,11 @@
-/** API keys that engines require, read from the Secrets of their services when a request needs them. */
+/** API keys of engines, read from the Secrets of their services on demand. */
 import { SECRETS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { ServedModel } from "../models/served-model.ts";
 import type { Refusal } from "./dialect.ts";
 
-/** A replaced key is in force after this time; the gate accepts the earlier one for five minutes. */
+/** Keys are cached for this long. After a rotation, the gate accepts the previous key for five minutes. */
 const REUSE_MS = 60_000;
 
 interface Read {

@@ -1,16 +1,16 @@
-/** Finds the service that a request means, among those that its caller may use. */
+/** Finds the service for a request among those that its caller may use. */
 import type { Authenticated } from "../keys/authentication.ts";
 import type { Models } from "../models/models.ts";
 import type { ServedModel } from "../models/served-model.ts";
 import { type Call, shown } from "./call.ts";
 import type { Refusal } from "./dialect.ts";
 
-/** Services that the caller may use. A key answers at once, Kubernetes after a review. */
+/** Services that the caller may use. For a key, the answer is immediate; for a Kubernetes user, it needs a review. */
 export interface Permissions {
   readonly mayUse: (key: string) => boolean;
-  /** Reviews the services that `mayUse` was asked about and did not know. False if there were none. */
+  /** Reviews the services for which `mayUse` had no answer. False if there were none. */
   readonly review: () => Promise<boolean>;
-  /** A review was not possible. */
+  /** True if a review failed. */
   readonly isUnavailable: () => boolean;
 }
 
@@ -49,8 +49,8 @@ export function permissionsOf(models: Models, caller: Authenticated): Permission
 }
 
 /**
- * The service of a call. If several share a name, one of them by weight, a ready one first. What the caller may not use does not
- * exist for it, so that nothing about other tenants leaks.
+ * The service of a call. If services share a name, one is picked by weight, preferably a ready one. Services that the caller may
+ * not use are treated as missing, so nothing about other tenants leaks.
  */
 export async function resolveModel(
   call: Call,

@@ -1,4 +1,4 @@
-/** The HTTP server that Envoy asks about each request, on a Unix socket: /decide/PATH, the list of models, and its own health. */
+/** HTTP server on a Unix socket that Envoy asks about each request. It also serves the list of models and /healthz. */
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -26,7 +26,7 @@ export interface DecisionServerOptions {
   readonly socket: string;
   readonly decider: Decider;
   readonly listing: ModelListing;
-  /** Why requests cannot be decided yet; undefined if they can. */
+  /** What the gateway waits for before it can decide; undefined if it can. */
   readonly notReady: () => string | undefined;
   /** Resolves once Envoy is open. An adopted Envoy may ask earlier; its questions wait. */
   readonly whenOpen: () => Promise<void>;

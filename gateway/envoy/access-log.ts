@@ -1,9 +1,9 @@
-/** Envoy's access log: the format of its lines, and how they are read. No prompt, no query and no key is in it. Pure. */
+/** Envoy's access log: the format of its lines, and their parser. It contains no prompt, query or key. Pure. */
 import { z } from "zod";
 import { parseJson } from "../../src/util/parse-json.ts";
 import { HEADERS, METADATA } from "./names.ts";
 
-/** A finished request, as the decision service counts it. */
+/** A finished request. */
 export interface FinishedRequest {
   /** The encoded `Assignment` of the decision; absent: refused, or never asked. */
   readonly ticket?: string;
@@ -11,29 +11,29 @@ export interface FinishedRequest {
   readonly status: number;
   /** Envoy's response flags, such as DC (client disconnected) or UH (no healthy endpoint); absent: none. */
   readonly flags?: string;
-  /** Envoy's reason for its own response, or via_upstream. */
+  /** Envoy's reason for a local reply, or via_upstream. */
   readonly details?: string;
   readonly method: string;
   /** Without the query. */
   readonly path: string;
   readonly cluster?: string;
-  /** `ip:port` of the endpoint that answered, or was tried last. */
+  /** `ip:port` of the endpoint that answered or was tried last. */
   readonly endpoint?: string;
   readonly attempts: number;
   readonly bytesReceived: number;
   readonly bytesSent: number;
-  /** When it arrived, in ms since the epoch. */
+  /** Arrival in ms since the epoch. */
   readonly startedMs: number;
   readonly durationMs: number;
-  /** From the arrival to the first byte of the response; absent: no response from an endpoint. */
+  /** Time from arrival to the first byte of the response; absent: no endpoint responded. */
   readonly firstByteMs?: number;
-  /** Absent: the response has no usage or one that cannot be true, or the client left before it. `in` includes `cached`. */
+  /** Absent: the response had no usage or an implausible one, or the client left before it. `in` includes `cached`. */
   readonly tokens?: { readonly in: number; readonly out: number; readonly cached: number };
 }
 
 const usage = (key: string) => `%DYNAMIC_METADATA(${METADATA.usage}:${key})%`;
 
-/** Envoy writes null for what a request lacks. */
+/** Envoy writes null for missing values. */
 export function renderLogFormat(): Readonly<Record<string, unknown>> {
   return {
     ticket: `%DYNAMIC_METADATA(${METADATA.decision}:${HEADERS.ticket})%`,
@@ -41,7 +41,7 @@ export function renderLogFormat(): Readonly<Record<string, unknown>> {
     status: "%RESPONSE_CODE%",
     flags: "%RESPONSE_FLAGS%",
     details: "%RESPONSE_CODE_DETAILS%",
-    // Strangers choose both.
+    // Unauthenticated clients choose both, so their length is limited.
     method: "%REQ(:METHOD):32%",
     path: "%PATH(NQ):512%",
     cluster: "%UPSTREAM_CLUSTER_RAW%",
@@ -66,7 +66,7 @@ export function renderLogFormat(): Readonly<Record<string, unknown>> {
 
 const text = z.string().nullish();
 const count = z.number().nonnegative().nullish();
-/** NaN for what no engine counts: the rest of the line is needed all the same. */
+/** NaN for an invalid count: the rest of the line is still valid. */
 const reported = z.int().nonnegative().nullish().catch(Number.NaN);
 const line = z.object({
   ticket: text,
@@ -97,7 +97,7 @@ const line = z.object({
 
 type Usage = z.infer<typeof line>["usage"];
 
-/** Undefined for a line that is not whole, such as the last one of a killed Envoy. */
+/** Undefined for an incomplete line, such as the last one of a killed Envoy. */
 export function parseAccessLogLine(source: string): FinishedRequest | undefined {
   const parsed = line.safeParse(parseJson(source));
   if (!parsed.success) return undefined;
@@ -122,10 +122,10 @@ export function parseAccessLogLine(source: string): FinishedRequest | undefined 
   };
 }
 
-/** Tokens without bytes: the text of a chat template, an image that a URL names, reasoning that the answer omits. */
+/** Allowance for tokens that are not in the bytes: a chat template, an image behind a URL, omitted reasoning. */
 const TOKENS_BEYOND_BYTES = 4_096;
 
-/** Undefined for numbers that the bytes do not allow: a token is at least one of them. An engine must not spend a key's budget. */
+/** Undefined if there are more tokens than bytes: a faulty engine must not spend a key's budget. */
 function tokensOf({ usage, received, sent }: z.infer<typeof line>): FinishedRequest["tokens"] {
   const tokens = countedTokens(usage);
   const isUsable =
@@ -136,7 +136,7 @@ function tokensOf({ usage, received, sent }: z.infer<typeof line>): FinishedRequ
   return isUsable ? tokens : undefined;
 }
 
-/** Anthropic counts cached tokens apart from its input tokens, and so does llama-server in its timings. */
+/** Anthropic, and llama-server in its timings, count cached tokens separately from input tokens. */
 function countedTokens(usage: Usage): FinishedRequest["tokens"] {
   if (usage.in != null || usage.out != null) {
     const apart = usage.apart ?? 0;

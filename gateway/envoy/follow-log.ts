@@ -1,4 +1,4 @@
-/** Follows a file to which another process appends lines, also when it is renamed and opened again. */
+/** Follows a file to which another process appends lines, across rotations by rename. */
 import { watch } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import path from "node:path";
@@ -7,33 +7,33 @@ import { repeat } from "../../src/util/repeat.ts";
 
 export interface FollowOptions {
   readonly file: string;
-  /** Where the process before has stopped. Without it, reading starts at the end. */
+  /** Position up to which the previous process read. If undefined, reading starts at the end. */
   readonly from: LogPosition | undefined;
-  /** Called with new lines, and the position after them. The first call, without lines, has the position of the start. */
+  /** Called with new lines and the position after them. The first call has no lines and the start position. */
   readonly onLines: (lines: readonly string[], position: LogPosition) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
 
-/** The end of a whole line, in a file that may have been renamed since. */
+/** End of a complete line, in a file that may have been renamed since. */
 export interface LogPosition {
   readonly inode: number;
   readonly offset: number;
 }
 
 export interface FollowedFile {
-  /** Reads all lines up to now. */
+  /** Reads all lines written so far. */
   readonly settle: () => Promise<void>;
   /** Bytes in the file. */
   readonly size: () => number;
 }
 
 const CHUNK_BYTES = 256 * 1024;
-/** The file system reports changes at once; this is for one that does not. */
+/** For file systems that do not report changes. */
 const RECHECK_MS = 1_000;
 
-/** Resolves once it follows. */
+/** Resolves when following. */
 export async function followFile(options: FollowOptions): Promise<FollowedFile> {
   const follower = new Follower(options);
   await follower.start();
@@ -59,14 +59,14 @@ class Follower {
     await this.#openFrom(this.#options.from);
     onLines([], this.#position());
     const unwatched = (err: unknown): void =>
-      log.warn({ err, file }, "cannot watch the access log; it is read once a second");
+      log.warn({ err, file }, "cannot watch the access log; reading it once a second");
     try {
       const watcher = watch(path.dirname(file), { signal, persistent: false }, (_, name) => {
         if (name === null || name === path.basename(file)) void this.read();
       });
       watcher.on("error", unwatched);
     } catch (error) {
-      // Linux limits the watches of each user, and reports ENOSPC.
+      // Linux limits watches per user, and reports ENOSPC.
       unwatched(error);
     }
     signal.addEventListener("abort", () => void this.#handle?.close().catch(() => {}), { once: true });
@@ -74,7 +74,7 @@ class Follower {
     await this.read();
   }
 
-  /** One read at a time; a change during a read causes another one. */
+  /** Reads are serialized; a change during a read triggers another one. */
   read(): Promise<void> {
     if (this.#reading !== undefined) {
       this.#isAgain = true;
@@ -105,7 +105,7 @@ class Follower {
       if (found.size < this.offset) await this.#readFromStart();
       return;
     }
-    // The writer has opened a new file, so the old one is complete.
+    // The writer opened a new file, so the old one is complete.
     await this.#readToEnd();
     await this.#handle?.close();
     await this.#open(this.#options.file);
@@ -129,7 +129,7 @@ class Follower {
     }
   }
 
-  /** If the file was renamed while no gateway ran, it is read to its end first. */
+  /** If the file was rotated while no gateway ran, the old file is read to its end first. */
   async #openFrom(from: LogPosition | undefined): Promise<void> {
     const { file } = this.#options;
     await this.#open(file);
@@ -155,7 +155,7 @@ class Follower {
   }
 }
 
-/** The file of that inode among those whose names begin as that of the log. */
+/** The rotated log with this inode. */
 async function fileOf(inode: number, log: string): Promise<string | undefined> {
   const names = await readdir(path.dirname(log)).catch(() => []);
   for (const name of names.filter((one) => one.startsWith(`${path.basename(log)}.`))) {

@@ -1,11 +1,10 @@
 /** Names that the filters, the routes and the access log share with the decision service. */
-
 import { HOST_HEADER, SERVICE_HEADER } from "../../src/gateway/headers.ts";
 
 export const HEADERS = {
-  /** From the decision service: the cluster that serves the request. The endpoint gets it, too. */
+  /** From the decision service: the cluster that serves the request. Also sent to the endpoint. */
   cluster: SERVICE_HEADER,
-  /** From the decision service: endpoints in the order of the tries. */
+  /** From the decision service: endpoints to try, in order. */
   endpoint: "x-gateway-destination-endpoint",
   /** From the decision service, for the access log: the encoded `Assignment`. */
   ticket: "x-metalbridge-ticket",
@@ -24,7 +23,7 @@ export const HEADERS = {
 /** Reserved for the gateway: removed from every client's request, and from every response. */
 export const STEERING_PREFIXES = ["x-metalbridge-", "x-gateway-destination-endpoint", "x-envoy-"] as const;
 
-/** A client's credentials. An engine gets the decision service's `authorization`, or none. */
+/** Removed from requests of clients. An engine gets only the `authorization` of the decision service, if any. */
 export const CREDENTIAL_HEADERS = ["authorization", "x-api-key", "proxy-authorization", "cookie"] as const;
 
 /** Namespaces of Envoy's dynamic metadata. */

@@ -1,68 +1,68 @@
-/** The interface of the Envoy part of the gateway: what the rest of the gateway passes in, and what it gets. */
+/** Interface between Envoy and the rest of the gateway. */
 import type { Supervisor } from "../../src/supervise/supervised.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 
-/** The part listens at most at one address; port 0 is not supported. */
+/** Port 0 is not supported. */
 export interface ListenAddress {
   readonly address: string;
   readonly port: number;
 }
 
-/** One replica that can serve requests. `isHealthy: false` gets no new request, and its running requests finish. */
+/** One replica that can serve requests. With `isHealthy: false` it gets no new requests, and its running requests finish. */
 export interface EnvoyEndpoint {
   /** An IP address. */
   readonly address: string;
   readonly port: number;
   /** Share of requests relative to the other endpoints, from 1. Absent: 1. */
   readonly weight?: number;
-  /** Host or node, for clients that ask which one has answered. Absent: unknown. */
+  /** Host or node, for clients that ask which one answered. Absent: unknown. */
   readonly host?: string | undefined;
   readonly isHealthy: boolean;
 }
 
-/** One service. Routes never change with services, only clusters and endpoints do. */
+/** One service. A change of services changes clusters and endpoints, but never routes. */
 export interface EnvoyCluster {
   /** The value of `x-metalbridge-cluster` that selects it: NAMESPACE/NAME. */
   readonly name: string;
   readonly endpoints: readonly EnvoyEndpoint[];
-  /** Connections and requests at the same time to all endpoints together; more get 503 at once. Absent: 4096. */
+  /** Maximum connections and concurrent requests to all endpoints together; more get 503. Absent: 4096. */
   readonly maxConnections?: number;
-  /** Time over which a new endpoint gets its full share of requests. Absent: 10 s. 0: at once. */
+  /** Time until a new endpoint gets its full share of requests. Absent: 10 s. 0: immediately. */
   readonly slowStartMs?: number;
   /** Its endpoints serve HTTPS with a certificate for this DNS name. Absent: plain HTTP. Requires `EnvoyOptions.upstreamTls`. */
   readonly tlsName?: string | undefined;
-  /** Its endpoints keep a connection without requests for 5 s and longer. Absent: each request has a connection of its own. */
+  /** Its endpoints keep idle connections for at least 5 s. Absent: each request gets its own connection. */
   readonly keepsConnections?: boolean;
 }
 
-/** Files that Envoy follows when another file is renamed over them, or their folder's `..data` link changes, as cert-manager's do. */
+/** Envoy reloads these files when another file is renamed over them, or when the `..data` link of their folder changes, as with Secret volumes. */
 export interface EnvoyTls {
   readonly certificateFile: string;
   readonly keyFile: string;
 }
 
-/** How Envoy connects to endpoints that serve HTTPS. Envoy follows the files as those of the listener. */
+/** TLS to endpoints that serve HTTPS. Envoy reloads the files like those of the listener. */
 export interface EnvoyUpstreamTls {
-  /** Authorities (PEM) that may have signed the certificates of endpoints. */
+  /** CA certificates (PEM) that verify endpoints. */
   readonly caFile: string;
-  /** Certificate of this gateway, for endpoints that require one. */
+  /** Client certificate, for endpoints that require one. */
   readonly client?: EnvoyTls | undefined;
 }
 
 export interface EnvoyLimits {
   /** Larger bodies get 413. Absent: 32 MiB. */
   readonly maxBodyBytes?: number;
-  /** Time for a client to send its whole request. Absent: 5 min. */
+  /** Maximum time for a client to send its whole request. Absent: 5 min. */
   readonly requestReceiveMs?: number;
-  /** From the connection to its first bytes, and for a TLS handshake. Absent: 10 s. */
+  /** Maximum time from a connection to its first bytes, and for a TLS handshake. Absent: 10 s. */
   readonly firstBytesMs?: number;
-  /** A request may be silent this long, for the first token or between two. Absent: 1 h. */
+  /** Maximum time before the first token, or between two. Absent: 1 h. */
   readonly idleMs?: number;
-  /** How long the decision service may hold a request. Absent: 10 min. */
+  /** Maximum time for a decision, including the queue. Absent: 10 min. */
   readonly decideMs?: number;
   /** Open client connections; further ones are closed. Absent: 20,000. */
   readonly maxClientConnections?: number;
-  /** As Envoy's heap grows from 40 to 90 % of this, connections without a request are closed sooner. Absent: 160 MiB. */
+  /** As Envoy's heap grows from 40 to 90 % of this, idle connections are closed sooner. Absent: 160 MiB. */
   readonly crowdedHeapBytes?: number;
 }
 
@@ -72,18 +72,18 @@ export interface EnvoyCors {
 }
 
 /**
- * Called when Envoy has accepted the endpoints of a cluster, with the addresses that get requests from then on; without any when
- * the cluster is removed. A request for another address would get an endpoint of Envoy's choice, or 503.
+ * Called when Envoy has accepted the endpoints of a cluster, with the addresses that can get requests from now on; undefined: the
+ * cluster was removed. A request for another address would get an endpoint of Envoy's choice, or 503.
  */
 export type OnAccepted = (cluster: string, addresses: readonly string[] | undefined) => void;
 
 export interface EnvoyOptions {
-  /** A folder of its own, for configuration, admin socket and logs. Short: a Unix socket's path has at most 103 bytes. */
+  /** A separate folder for configuration, admin socket and logs. Short: the path of a Unix socket has at most 103 bytes. */
   readonly dir: string;
   /** Program to run as a child that outlives a killed gateway; "external": another container runs it, with this folder. */
   readonly envoy: string | "external";
   readonly listen: ListenAddress;
-  /** Those of the start. */
+  /** Initial clusters. */
   readonly clusters: readonly EnvoyCluster[];
   readonly tls?: EnvoyTls;
   readonly upstreamTls?: EnvoyUpstreamTls | undefined;
@@ -100,46 +100,46 @@ export interface EnvoyOptions {
   /** Worker threads. Absent: one per core. */
   readonly concurrency?: number;
   readonly onAccepted?: OnAccepted | undefined;
-  /** Called when Envoy has exited, with the requests in flight. */
+  /** Called when Envoy has exited; its requests in flight are lost. */
   readonly onExited?: (() => void) | undefined;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends supervision and timers at once, and leaves Envoy running. */
+  /** Ends supervision and timers, and leaves Envoy running. */
   readonly signal: AbortSignal;
 }
 
 export interface EnvoyStopOptions {
-  /** How long requests in flight may still take. Absent: 30 s. */
+  /** Maximum time for requests in flight to finish. Absent: 30 s. */
   readonly drainMs?: number;
 }
 
 /** A running Envoy. */
 export interface Envoy {
   /**
-   * Replaces all clusters. Endpoints are sent to Envoy at once; the file of clusters is written if services differ. Resolves
-   * when it is written; calls that overlap are merged, the last one wins. If the disk is full the previous services stay
+   * Replaces all clusters. Endpoints are sent to Envoy immediately; the file of clusters is written if services differ. Resolves
+   * when it is written. Overlapping calls are merged, and the last one wins. If the disk is full the previous services stay
    * active, and writing is retried until it succeeds or newer clusters arrive. Pass the same object for an unchanged cluster.
    */
   readonly apply: (clusters: readonly EnvoyCluster[]) => Promise<void>;
   /** Resolves once it accepts connections. */
   readonly listening: Promise<void>;
   /**
-   * Changes the address. Connections of the earlier one are closed within 10 s; resolves when none is left. If the disk is full,
+   * Changes the address. Connections to the previous one are closed within 10 s; resolves when none is left. If the disk is full,
    * writing is retried.
    */
   readonly listenAt: (listen: ListenAddress) => Promise<void>;
-  /** Requests that each cluster has in flight; undefined while Envoy does not answer, or while an earlier one finishes its own. */
+  /** Requests in flight by cluster; undefined while Envoy does not answer, or while a replaced Envoy finishes its requests. */
   readonly activeRequests: () => Promise<ReadonlyMap<string, number> | undefined>;
   /** False while it is restarting. */
   readonly isRunning: () => boolean;
   readonly accessLog: {
     /** One JSON line per finished request: parseAccessLogLine. */
     readonly file: string;
-    /** Renames the file to `FILE.1` and makes Envoy open a new one; no line is lost. */
+    /** Renames the file to `FILE.1` and makes Envoy open a new one, without losing a line. */
     readonly rotate: () => Promise<void>;
   };
   /** Envoy's own metrics in Prometheus' text format; undefined while it does not answer. */
   readonly metrics: () => Promise<string | undefined>;
-  /** Closes the listener, waits for requests in flight up to the limit, and ends Envoy. */
+  /** Closes the listener, waits for requests in flight up to the limit, and stops Envoy. */
   readonly stop: (options?: EnvoyStopOptions) => Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** How a request says who sends it, by a credential and by a signed user, and the result of its authentication. */
+/** The credential and the signed user in the headers of a request, and the result of authentication. */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
 import type { Priority } from "../../src/api/fields/shared.ts";
@@ -10,23 +10,23 @@ export interface Authenticated {
   /** Identifies the key or the user in limits, usage and metrics. */
   readonly id: string;
   readonly owner: string;
-  /** A key answers immediately, a user of Kubernetes after a review or from the cache. */
+  /** Immediate for a key; for a Kubernetes user, after a review or from the cache. */
   readonly mayUse: (service: UsableService) => Promise<UseResult>;
   readonly priority: Priority;
   readonly weight: number;
   readonly limits: KeyLimits;
 }
 
-/** `unavailable`: the API server does not answer the review. */
+/** `unavailable`: the API server did not answer the review. */
 export type UseResult = "allowed" | "forbidden" | "unavailable";
 
 export type Authentication =
   | { readonly at: "authenticated"; readonly caller: Authenticated }
   | {
       readonly at: "refused";
-      /** `unavailable` is temporary: the keys are not read yet, or a token cannot be reviewed. Answer 503, and 401 to the others. */
+      /** `unavailable` is temporary, with status 503: the keys are not read yet, or a token cannot be reviewed. The others have 401. */
       readonly reason: "missing" | "unknown" | "expired" | "disabled" | "revoked" | "foreign" | "unavailable";
-      /** For the client: the case, then what to do. */
+      /** For the client: the problem, then what to do. */
       readonly message: string;
     };
 
@@ -37,7 +37,7 @@ export interface Authenticator {
   readonly authenticate: (headers: RequestHeaders) => Promise<Authentication>;
 }
 
-/** `Authorization: Bearer` of OpenAI's clients, else `x-api-key` of Anthropic's. */
+/** `Authorization: Bearer` (OpenAI's clients) or `x-api-key` (Anthropic's). */
 export function readCredential(headers: RequestHeaders): string | undefined {
   const [, bearer] = /^bearer +(\S+)\s*$/i.exec(single(headers.authorization) ?? "") ?? [];
   const credential = bearer ?? single(headers["x-api-key"])?.trim();

@@ -1,5 +1,4 @@
-/** Authenticates requests by keys, and by tokens of Kubernetes where that is enabled. */
-
+/** Authenticates requests by keys, and by Kubernetes tokens if they are enabled. */
 import { hashKey, isKeyText } from "../../src/gateway/key-secret.ts";
 import { isFromProgram } from "../../src/http/loopback.ts";
 import {
@@ -22,11 +21,11 @@ const MESSAGES: Readonly<Record<Refusal["reason"], string>> = {
   disabled: "This API key is disabled. Ask the administrator of this gateway to enable it.",
   revoked: "This API key was revoked. Request a new one from the administrator of this gateway.",
   foreign:
-    "Without keys, this gateway answers programs of its own machine that call it localhost or 127.0.0.1, and pages of --cors-origins. Create a key with 'metalbridge key create', and send it.",
+    "Without keys, this gateway accepts requests only from programs on its own machine that use localhost or 127.0.0.1, and from pages of --cors-origins. Create a key with 'metalbridge key create', and send it.",
   unavailable: "API keys cannot be checked at the moment. Try again in a few seconds.",
 };
 
-/** All requests of a gateway without keys that listens on loopback only. */
+/** The caller of all requests while a gateway without keys listens on loopback only. */
 export const anonymous: Authenticated = {
   id: "anonymous",
   owner: "",
@@ -38,14 +37,14 @@ export const anonymous: Authenticated = {
 
 export interface AuthenticatorPorts {
   readonly keys: Pick<KeyIndex, "find" | "size">;
-  /** False until all keys are read: an unread key is not unknown. */
+  /** False until all keys are read: until then, a key cannot be called unknown. */
   readonly isSynced: () => boolean;
   readonly nowMs: () => number;
-  /** Absent if tokens of Kubernetes are not accepted. */
+  /** Absent if Kubernetes tokens are not accepted. */
   readonly identifyUser?: IdentifyUser | undefined;
-  /** True while the gateway listens on loopback only: then programs of the machine are accepted if no Secret is labeled as a key. */
+  /** True while the gateway listens on loopback only: if no Secret is labeled as a key, programs on this machine need none. */
   readonly isOpenWithoutKeys: () => boolean;
-  /** Origins of web pages that are accepted like programs of the machine. `*` is any. */
+  /** Origins of web pages that are accepted like programs on this machine. `*` matches any. */
   readonly corsOrigins: readonly string[];
   readonly countResult?: ((result: Refusal["reason"] | "authenticated") => void) | undefined;
 }

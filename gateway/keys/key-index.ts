@@ -14,13 +14,13 @@ export interface KeyIndex {
   readonly put: (secret: Secret) => ReadKey;
   readonly drop: (id: string) => void;
   /**
-   * Finds a key by the hash of the presented text. The lookup needs no comparison in constant time: its duration can only tell
-   * something about hashes, of which the sender cannot choose any, and from which no key can be derived.
+   * Finds a key by the hash of the presented text. The lookup need not take constant time: its duration reveals only hashes,
+   * which a sender cannot choose and from which no key can be derived.
    */
   readonly find: (sha256: string) => FoundKey | undefined;
   /** Number of Secrets with the label, valid or not. */
   readonly size: () => number;
-  /** Problems by id: Secrets that are no valid key, and keys with a hash that belongs to another key. */
+  /** Problems by id: Secrets that are not valid keys, and keys with the hash of another key. */
   readonly problems: () => ReadonlyMap<string, string>;
 }
 
@@ -54,7 +54,7 @@ export function createKeyIndex(): KeyIndex {
   };
 }
 
-/** If two Secrets have the same hash, the one whose name comes first keeps it, on every gateway. */
+/** If Secrets have the same hash, the one with the first name keeps it, on every gateway. */
 function buildLookup(keys: readonly ReadKey[]): Lookup {
   const byHash = new Map<string, FoundKey & { readonly id: string }>();
   const problems = new Map<string, string>();

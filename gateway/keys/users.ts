@@ -1,4 +1,4 @@
-/** Users of Kubernetes, by their tokens: who they are, and which services they may use. */
+/** Kubernetes users, identified by token, and the services that they may use. */
 import { GROUP } from "../../src/api/group.ts";
 import type { KeyLimits, UsableService } from "../../src/gateway/key.ts";
 import { createReviews, type KnownUser, type Reviews } from "../../src/kube/review/reviews.ts";
@@ -15,12 +15,12 @@ export type IdentifyUser = (token: string) => Promise<UserAnswer>;
 
 /** `use` on `inferenceservices/use`, which exists only as a name for RBAC. */
 const RIGHT = { group: GROUP, resource: "inferenceservices", subresource: "use", verb: "use" } as const;
-/** Ids of users have it; a key's id is the name of a Secret, which contains no colon. */
+/** Distinguishes ids of users from ids of keys, which are names of Secrets and contain no colon. */
 const ID_PREFIX = "user:";
-/** A user lists models by one review per service. */
+/** The list of models needs one review per service. */
 const REFUSED_RIGHTS = 4_096;
 
-/** Every user has the `limits`. */
+/** The `limits` apply to each user. */
 export function createUsers({
   client,
   clock,
@@ -30,7 +30,7 @@ export function createUsers({
   readonly clock: Clock;
   readonly limits: KeyLimits;
 }): IdentifyUser {
-  // The gateway knows no trustworthy address of the client, so all clients share the limit of reviews.
+  // No address of a client is trustworthy here, so all clients share the limit of reviews.
   const bounds = { refused: REFUSED_RIGHTS, pendingOfAddress: Number.POSITIVE_INFINITY };
   const reviews = createReviews({ client, clock, limits: bounds });
   return async (token) => {
@@ -49,15 +49,15 @@ export function createUsers({
   };
 }
 
-/** The widest right first: it answers for all services, so that a list of models needs few reviews. */
+/** The widest right first: it covers all services, so the list of models needs few reviews. */
 async function mayUse(
   { mayAccess }: Reviews,
   token: string,
   user: KnownUser,
   { namespace, name }: UsableService,
 ): Promise<UseResult> {
-  for (const place of [{}, { namespace }, { namespace, name }]) {
-    const { at } = await mayAccess(token, user, { ...RIGHT, ...place });
+  for (const scope of [{}, { namespace }, { namespace, name }]) {
+    const { at } = await mayAccess(token, user, { ...RIGHT, ...scope });
     if (at !== "forbidden") return at;
   }
   return "forbidden";

@@ -1,23 +1,23 @@
 /**
- * How much of Envoy's memory the bodies of requests may take: it keeps each until its replica has answered. A key has at most
- * half, so that no client takes what others need. Pure.
+ * Limits the memory of Envoy for request bodies, which it keeps until a replica has answered. One key gets at most half of it, so
+ * that it cannot block the others. Pure.
  */
 
-/** In full bodies: 256 MiB by default. Envoy needs two to three times as much for them. */
+/** In bodies of the maximum size: 256 MiB by default. Envoy needs two to three times as much memory for them. */
 const HELD_BODIES = 8;
-/** The end of a request may be lost, for example because the disk of the access log was full. */
+/** A backstop for requests whose end was lost. */
 const MAX_HELD_MS = 3_600_000;
 
 export interface HeldBodies {
   /**
-   * Counts the body of a request until `release`, for an hour at most. An unknown length counts as the largest body. False if it
-   * has to wait until others are released.
+   * Counts the body of a request until `release`, for at most an hour. A body of unknown length counts as the maximum size. False
+   * if the memory is in use.
    */
   readonly take: (id: string, caller: string, bytes: number | undefined, nowMs: number) => boolean;
-  /** The whole body is there, and has so many bytes. Unknown requests are ignored, here and in `release`. */
+  /** Corrects the size once the whole body has arrived. Unknown requests are ignored, here and in `release`. */
   readonly arrived: (id: string, bytes: number) => void;
   readonly release: (id: string) => void;
-  /** Their Envoy has exited. */
+  /** For an Envoy that has exited. */
   readonly releaseAll: () => void;
 }
 
@@ -28,7 +28,7 @@ interface Body {
 }
 
 export function createHeldBodies(maxBodyBytes: number): HeldBodies {
-  /** About the oldest first. */
+  /** Roughly in order of age. */
   const held = new Map<string, Body>();
   const sums = new Map<string, number>();
   let total = 0;
@@ -49,7 +49,7 @@ export function createHeldBodies(maxBodyBytes: number): HeldBodies {
   };
   return {
     take: (id, caller, announced, nowMs) => {
-      // Envoy asks again if the answer did not arrive.
+      // Envoy asks again if it did not receive the answer.
       release(id);
       for (const [old, { since }] of held) {
         if (nowMs - since < MAX_HELD_MS) break;

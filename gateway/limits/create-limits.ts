@@ -1,4 +1,4 @@
-/** Admission of requests by the limits of their keys: in this process, or by counters that several gateways share. */
+/** Admits requests by the limits of their keys, with counters of this process or of all gateways. */
 import type { KeyLimits } from "../../src/gateway/key.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { repeat } from "../../src/util/repeat.ts";
@@ -20,7 +20,7 @@ export interface LimitsPorts {
 
 /** Several renewals fit into the expiry time of a request. */
 const RENEW_MS = 20_000;
-/** While counters are shared, those of this process only record the requests in flight. */
+/** While counters are shared, those of this process only track requests in flight. */
 const UNLIMITED: KeyLimits = {};
 
 export function createLimits(ports: LimitsPorts): Limits {
@@ -67,8 +67,8 @@ function isCounted({ concurrentRequests, requestsPerMinute, tokensPerMinute }: K
 }
 
 /**
- * Rates are divided exactly. Concurrent requests are divided and rounded up, because a share of 0 would refuse every request.
- * Budgets are not divided: every gateway reads the usage records of all.
+ * The share of one gateway without shared counters. Rates are divided exactly, concurrent requests are rounded up, because a
+ * share of 0 would refuse every request. Budgets are not divided: every gateway reads the usage records of all.
  */
 export function shareOf(limits: KeyLimits, gateways: number): KeyLimits {
   const parts = Math.max(1, gateways);

@@ -8,7 +8,7 @@ export interface LimitedKey {
 }
 
 export interface OwnCounters {
-  /** The limit that refuses one more request within the `share`; undefined if none does. The message names the key's whole limit. */
+  /** The refusal if one more request would exceed the `share`, which is one gateway's part of the limits. The message has the whole limit. */
   readonly check: (key: LimitedKey, share: KeyLimits, nowMs: number) => Admission | undefined;
   /** Counts an admitted request. */
   readonly begin: (key: LimitedKey, share: KeyLimits, requestId: string, nowMs: number) => void;

@@ -1,4 +1,4 @@
-/** Counters that several gateways share through Redis or Valkey. Its failure never blocks a request. */
+/** Counters that gateways share through Redis or Valkey. If the server fails, no request waits for it. Each step is one atomic script with the rules of own-counters.ts, and the time is the server's. */
 import { createClient, defineScript } from "@redis/client";
 import type { KeyLimits } from "../../src/gateway/key.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
@@ -9,7 +9,7 @@ import type { LimitedKey } from "./own-counters.ts";
 export type SharedAdmission =
   | { readonly at: "admitted" }
   | { readonly at: "refused"; readonly limit: LimitName; readonly waitMs: number }
-  /** The server does not answer in time: count in this process. */
+  /** The server did not answer in time: count in this process. */
   | { readonly at: "unavailable" };
 
 export interface SharedCounters {
@@ -22,9 +22,9 @@ export interface SharedCounters {
   readonly close: () => void;
 }
 
-/** A request waits no longer than this for the server. */
+/** Maximum time that a request waits for the server. */
 const ANSWER_MS = 100;
-/** After a failure, requests do not wait at all for this long. */
+/** Time after a failure during which requests do not ask the server. */
 const AVOID_MS = 1_000;
 const CONNECT_MS = 2_000;
 const RECONNECT_MAX_MS = 2_000;
@@ -179,7 +179,7 @@ export function connectSharedCounters({
   };
   client.on("error", failed);
   client.on("ready", answered);
-  // It reconnects automatically, also if the first attempt fails.
+  // It reconnects automatically, even if the first attempt fails.
   client.connect().catch(failed);
   return {
     admit: async ({ id, limits }, request) => readReply(await ask(() => client.admit(id, limits, request))),
@@ -200,7 +200,7 @@ function readReply(reply: unknown): SharedAdmission {
   return limit === undefined ? { at: "unavailable" } : { at: "refused", limit, waitMs: Number(waitMs) };
 }
 
-/** Rejects if the promise is not settled in time. A later rejection is ignored. */
+/** Rejects after `ms`. Later rejections of the promise are ignored. */
 function within<T>(clock: Clock, ms: number, promise: Promise<T>): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const cancel = clock.after(ms, () => reject(new Error(`no answer within ${ms} ms`)));

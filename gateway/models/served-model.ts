@@ -1,4 +1,4 @@
-/** A service as the gateway sees it: where its replicas answer, how many requests they take at once, and its state. Pure. */
+/** A service as the gateway sees it: the addresses of its replicas, their slots, and its state. Pure. */
 import { isConditionTrue } from "../../src/api/conditions.ts";
 import type { Mode } from "../../src/api/engine-settings.ts";
 import { type ErrorCode, errorCatalog } from "../../src/api/errors.ts";
@@ -19,8 +19,8 @@ export interface ModelEndpoint {
 }
 
 /**
- * ready: at least one replica answers. starting: replicas are expected. idle: a request wakes it. off: none is expected, because it
- * is stopped, or until someone corrects its objects.
+ * ready: at least one replica is ready. starting: replicas are expected. idle: a request wakes it. off: no replicas are expected,
+ * because the service is stopped or its objects need a correction.
  */
 export type ModelState = "ready" | "starting" | "idle" | "off";
 
@@ -32,38 +32,38 @@ export interface ServedModel {
   readonly uid: string | undefined;
   readonly createdAt: string;
   readonly mode: Mode;
-  /** Names by which requests select an adapter of the service. */
+  /** Names that select an adapter of the service. */
   readonly adapters: ReadonlySet<string>;
-  /** Tokens of context of one request, if the service sets them. */
+  /** Context of one request in tokens, if the service sets it. */
   readonly contextLength: number | undefined;
-  /** Requests that one replica processes at a time. */
+  /** Concurrent requests of one replica. */
   readonly slots: number;
-  /** Paths that the engine answers; undefined if its program determines them. */
+  /** Paths that the engine serves; undefined if its program determines them. */
   readonly paths: ReadonlySet<string> | undefined;
   readonly runtime: string | undefined;
-  /** Its engine keeps a connection open after a request. */
+  /** The engine keeps connections open after a request. */
   readonly keepsConnections: boolean;
   readonly endpoints: readonly ModelEndpoint[];
   readonly state: ModelState;
-  /** Why no replica answers, for the client. */
+  /** Why no replica is ready, for the client. */
   readonly reason: string | undefined;
-  /** Requests with the same beginning prefer the same replica. */
+  /** Requests with the same prompt prefix prefer the same replica. */
   readonly prefersPrefix: boolean;
-  /** Its replicas are unloaded without requests. */
+  /** Its replicas are unloaded while there are no requests. */
   readonly isIdleCapable: boolean;
-  /** Its replicas serve HTTPS, with a certificate for this DNS name. */
+  /** DNS name in the certificate of its replicas, if they serve HTTPS. */
   readonly tlsName: string | undefined;
   readonly needsClientCertificate: boolean;
-  /** The engine requires this key of a Secret in its namespace. */
+  /** The Secret in its namespace, and the key in that Secret, with the API key of the engine. */
   readonly engineKey: { readonly secret: string; readonly key: string } | undefined;
 }
 
-/** Engines that batch continuously take many requests at once, unless the service says otherwise. */
+/** Default slots of engines with continuous batching. */
 const BATCHED_SLOTS = 256;
 const BATCHING: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
-/** Their web servers keep a connection without requests for at least 5 s. Others close it earlier, or are not known to keep it. */
+/** Engines whose web servers keep an idle connection for at least 5 s. Others close it earlier, or were not tested. */
 const KEEPING_CONNECTIONS: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
-/** The number is not known, so the gateway only guards against floods. */
+/** For programs with an unknown number of slots: protects them only from floods. */
 const UNKNOWN_SLOTS = 32;
 
 export function servedModel(service: InferenceService, slices: readonly EndpointSlice[]): ServedModel {
@@ -125,7 +125,7 @@ function stateOf(
   // The message may name objects that the client cannot read.
   const cause = reason !== undefined && reason in errorCatalog ? errorCatalog[reason as ErrorCode].what : "";
   const why = `its phase is ${phase}: ${cause === "" ? "" : `${reason}: ${cause}`}`.replace(/[:. ]+$/, "");
-  // The controller starts nothing, and reports a fault. It also calls a service Pending while its Model is read.
+  // Degraded and Pending: the controller starts nothing until the fault is corrected. Without Degraded, its Model may still be read.
   const isBlocked = phase === "Failed" || (phase === "Pending" && isConditionTrue(conditions, "Degraded"));
   return { state: isBlocked ? "off" : "starting", reason: why };
 }

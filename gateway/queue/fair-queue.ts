@@ -1,6 +1,6 @@
 /**
- * Weighted fair queue of one model. Between keys, and between the users behind one key, the next request is that of the
- * one that has used the least time of slots in proportion to the weight. Higher priorities are served first. Without a clock.
+ * Weighted fair queue of one model. Among keys, and among the users behind one key, the one with the least slot time in proportion
+ * to its weight is next. Higher priorities are served first. Has no clock: slot time is passed in.
  */
 
 export interface Share {
@@ -17,9 +17,9 @@ export interface Waiting<T> {
   readonly item: T;
 }
 
-/** Keys of one priority, or users of one key: the one that has used least is next. */
+/** Usage of a key, or of a user behind one key. */
 interface Usage {
-  /** Time of slots used so far, divided by the weight. */
+  /** Slot time so far, divided by the weight. */
   used: number;
 }
 
@@ -32,7 +32,7 @@ interface Flow<T> extends Usage, Turns<User<T>> {}
 /** Members that take turns. */
 interface Turns<Member extends Usage> {
   readonly members: Map<string, Member>;
-  /** Usage of the member that was served last. A member that comes back starts there, so that idle time is not saved up. */
+  /** Usage of the member that was served last. A returning member starts at this level, so idle time is not credited. */
   floor: number;
 }
 
@@ -68,8 +68,8 @@ export class FairQueue<T> {
   }
 
   /**
-   * Removes the request for which a full queue has no place: the newest of the key with most requests, and of the user with most
-   * behind it, among those of the lowest priority. `last` is the request that was pushed last; it goes if no other key has more.
+   * Removes one request from a full queue: at the lowest priority, the newest one of the key with the most requests, and of the
+   * user with the most behind it. `last` is the request that was pushed last; it is removed if no other key has more.
    */
   removeExcess(last: Waiting<T>): Waiting<T> {
     const priority = Math.min(
@@ -85,7 +85,7 @@ export class FairQueue<T> {
     return excess;
   }
 
-  /** Removes the request that is next, and charges its key for the expected time of a slot. */
+  /** Removes the next request, and charges its key for the expected slot time. */
   next(expectedSeconds: number): Waiting<T> | undefined {
     const priority = Math.max(
       ...[...this.#priorities].filter(([, turns]) => someWait(turns)).map(([p]) => p),
@@ -101,7 +101,7 @@ export class FairQueue<T> {
     return waiting;
   }
 
-  /** Charges a request that gets a slot. Usage before it is no debt to others that arrive now: they did not want these slots. */
+  /** Charges a request that gets a slot. Members that arrive later have no claim to earlier slots, which they did not wait for. */
   start(share: Share, expectedSeconds: number): void {
     const { turns, flow, user } = this.#find(share);
     turns.floor = Math.max(turns.floor, flow.used);
@@ -109,7 +109,7 @@ export class FairQueue<T> {
     this.charge(share, expectedSeconds);
   }
 
-  /** Adds time of slots to a key; negative if a request took less than expected. */
+  /** Adds slot time to a key; negative if a request took less than expected. */
   charge(share: Share, seconds: number): void {
     const { flow, user } = this.#find(share);
     flow.used += seconds / share.weight;
@@ -117,7 +117,7 @@ export class FairQueue<T> {
     this.#forget(share);
   }
 
-  /** All requests in the order in which they will be served if no other arrives. */
+  /** All requests in the order in which they will be served if no more arrive. */
   order(expectedSeconds: number): Waiting<T>[] {
     const copy = this.#copy();
     const order: Waiting<T>[] = [];
@@ -136,7 +136,7 @@ export class FairQueue<T> {
     return { turns, flow, user };
   }
 
-  /** Drops members without requests and without debt: new ones would be the same. */
+  /** Drops members without requests whose usage is at the floor: a new member would have the same state. */
   #forget(share: Share): void {
     const { turns, flow, user } = this.#find(share);
     if (user.waiting.length === 0 && user.used <= flow.floor) flow.members.delete(share.user ?? UNNAMED);

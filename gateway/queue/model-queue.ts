@@ -1,5 +1,4 @@
-/** The queue in front of one model: a request waits here until a replica has a free slot. */
-
+/** The queue of one model, in which requests wait until a replica has a free slot. */
 import type { Clock } from "../../src/util/ports.ts";
 import type { ServedModel } from "../models/served-model.ts";
 import { FairQueue, type Share, type Waiting } from "./fair-queue.ts";
@@ -15,7 +14,7 @@ export interface SlotRequest {
   readonly signal: AbortSignal;
 }
 
-/** `assigned`: addresses to try in order; the first one has the slot. */
+/** `assigned`: addresses to try in order; the slot is at the first one. */
 export type SlotResult =
   | { readonly at: "assigned"; readonly addresses: readonly string[]; readonly waitedMs: number }
   | { readonly at: "full"; readonly waiting: number }
@@ -28,7 +27,7 @@ export interface EndedRequest {
   readonly address: string;
   readonly seconds: number;
   readonly tokensPerSecond?: number | undefined;
-  /** No connection to the replica, or it broke before the response. */
+  /** The connection to the replica failed before the response. */
   readonly hasFailed: boolean;
 }
 
@@ -38,11 +37,11 @@ interface Pending {
   readonly answer: (result: SlotResult) => void;
 }
 
-/** Requests that may wait per slot; of more, one is refused at once, because it would wait for minutes. */
+/** Maximum number of waiting requests per slot. Beyond it, a request is refused, because it would wait for minutes. */
 const WAITING_PER_SLOT = 32;
 const MIN_WAITING = 256;
 const FIRST_ESTIMATE_S = 1;
-/** One long request among short ones must not change the estimate much. */
+/** Small, so that one long request among short ones changes the estimate little. */
 const ESTIMATE_WEIGHT = 0.02;
 
 export class ModelQueue {
@@ -50,10 +49,10 @@ export class ModelQueue {
   readonly #queue = new FairQueue<Pending>();
   readonly #clock: Clock;
   #isOff = false;
-  /** Moving mean of the time that a request holds a slot; of the first requests, their plain mean. */
+  /** Moving average of the time that a request holds a slot; a plain average of the first requests. */
   #meanSeconds = FIRST_ESTIMATE_S;
   #ended = 0;
-  /** What each request in flight was charged when it started. */
+  /** Charge of each request in flight when it started. */
   readonly #charged = new Map<Share, number>();
 
   constructor(clock: Clock) {
@@ -84,7 +83,7 @@ export class ModelQueue {
     else this.#assign();
   }
 
-  /** The model no longer exists. */
+  /** Must be called when the model was deleted. */
   close(): void {
     this.#isOff = true;
     this.#answerAll({ at: "off" });

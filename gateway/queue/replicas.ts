@@ -1,10 +1,10 @@
-/** Requests in flight at each replica of one model, and which replica takes the next. Time is an argument. */
+/** Requests in flight at each replica of one model, and the choice of the next replica. Time is an argument. */
 import { createHash } from "node:crypto";
 import type { ModelEndpoint } from "../models/served-model.ts";
 
 interface Load {
   inFlight: number;
-  /** Tokens per second of one request, as a moving mean; undefined until a request has shown it. */
+  /** Moving average of tokens per second of one request; undefined until it is measured. */
   speed: number | undefined;
   /** Monotonic time until which other replicas are preferred, after a failed connection. */
   avoidUntil: number;
@@ -12,14 +12,14 @@ interface Load {
   readonly since: number;
 }
 
-/** After a connection that failed, for this time; by then its slice or Envoy's outlier detection has removed a dead replica. */
+/** Time after a failed connection; by its end, the slice or Envoy's outlier detection has removed a dead replica. */
 const AVOID_MS = 5_000;
 /** A new replica gets its full share after this time, so that it can fill its caches. */
 const RAMP_MS = 10_000;
 const RAMP_START = 0.25;
 const SPEED_WEIGHT = 0.2;
 const SPEED_RANGE = 10;
-/** A replica that a prefix prefers takes up to this factor of the mean load. */
+/** A preferred replica takes up to this factor of the average load. */
 const AFFINITY_BOUND = 1.25;
 /** Replicas that Envoy may try, in order. */
 const TRIES = 3;
@@ -31,7 +31,7 @@ export class Replicas {
 
   /** The ready replicas, and the requests that each may process for this gateway. */
   set(endpoints: readonly ModelEndpoint[], slots: number, now: number): void {
-    // The first replicas are not new to a gateway that has just started.
+    // When the gateway starts, its first replicas may have run for long.
     const since = this.#order.length === 0 ? Number.NEGATIVE_INFINITY : now;
     this.#order = endpoints.map(({ address }) => address);
     this.#slots = slots;
@@ -62,8 +62,8 @@ export class Replicas {
   }
 
   /**
-   * The replica for the next request, and those to try after it; undefined if all are busy. With `affinity`, requests of the
-   * same value go to the same replica while that has no more than its share: consistent hashing with bounded load.
+   * The replica for the next request, and those to try after it; undefined if all are busy. Requests with the same `affinity` go
+   * to the same replica unless its load exceeds its share: consistent hashing with bounded loads.
    */
   take(now: number, affinity?: string): readonly string[] | undefined {
     const free = this.#candidates(now);
@@ -78,7 +78,7 @@ export class Replicas {
     return order.slice(0, TRIES);
   }
 
-  /** The end of a request that `take` has assigned. `tokensPerSecond`: of its generation, if known. */
+  /** Must be called at the end of a request that `take` has assigned. `tokensPerSecond`: generation speed, if measured. */
   release(
     address: string,
     now: number,
@@ -103,7 +103,7 @@ export class Replicas {
     return sound.length > 0 ? sound : free;
   }
 
-  /** Load after the next request, in proportion to what the replica can do. */
+  /** Load after the next request, relative to the capability of the replica. */
   #pressure(address: string, now: number): number {
     return (this.inFlightAt(address) + 1) / this.#weight(address, now);
   }
@@ -122,7 +122,7 @@ export class Replicas {
     return known.length === 0 ? undefined : known.reduce((sum, speed) => sum + speed, 0) / known.length;
   }
 
-  /** Highest random weight among all replicas, so that a change of the replicas moves few prefixes. */
+  /** Rendezvous hashing over all replicas, so that a change of the replicas moves few prefixes. */
   #preferred(free: readonly string[], affinity: string): string | undefined {
     const bound = Math.ceil((AFFINITY_BOUND * (this.inFlight + 1)) / Math.max(1, this.#order.length));
     return this.#order

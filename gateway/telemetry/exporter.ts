@@ -8,7 +8,7 @@ import { type Attribute, describeRequest, nanos, type Span, spanOf, type TracedR
 
 export interface TelemetryExporter {
   readonly add: (request: TracedRequest) => void;
-  /** Sends the spans and metrics so far. */
+  /** Sends all spans and metrics so far. */
   readonly flush: () => Promise<void>;
 }
 
@@ -36,11 +36,11 @@ export function createTelemetryExporter({
   let spans: Span[] = [];
   let dropped = 0;
   let hasFailed = false;
-  /** False if the collector has not accepted it. */
+  /** False if the collector did not accept it. */
   const send = async (path: string, body: object, lost: number): Promise<boolean> => {
     const problem = await post(`${base}${path}`, body);
     if (problem !== undefined && !hasFailed)
-      log.warn({ problem, lost: lost + dropped }, "cannot send spans and metrics; later ones are tried");
+      log.warn({ problem, lost: lost + dropped }, "cannot send spans and metrics; continuing with new ones");
     hasFailed = problem !== undefined;
     return problem === undefined;
   };
@@ -66,7 +66,7 @@ export function createTelemetryExporter({
   };
 }
 
-/** Returns the reason why the collector has not accepted the body. */
+/** Returns why the collector did not accept the body; undefined if it did. */
 async function post(url: string, body: object): Promise<string | undefined> {
   try {
     const response = await fetch(url, {

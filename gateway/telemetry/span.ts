@@ -1,10 +1,10 @@
-/** A finished request as a span of OpenTelemetry, with the attributes of its conventions for generative AI. Pure. */
+/** A finished request as an OpenTelemetry span, with the attributes of the conventions for generative AI. Pure. */
 import type { FinishedRequest } from "../envoy/access-log.ts";
 import type { TokenUsage } from "../limits/limits.ts";
 
-/** Content of a span. */
+/** A finished request with the data for its span. */
 export interface TracedRequest {
-  /** Identifier of the key or user. */
+  /** Id of the key or user. */
   readonly caller: string;
   /** `namespace/name` of the service. */
   readonly model: string;
@@ -16,7 +16,7 @@ export interface TracedRequest {
   readonly traceParent: string | undefined;
 }
 
-/** The parts of OTLP's JSON that a collector needs. */
+/** A span in OTLP's JSON. */
 export interface Span {
   readonly traceId: string;
   readonly spanId: string;
@@ -29,7 +29,7 @@ export interface Span {
   readonly status: { readonly code?: number };
 }
 
-/** An attribute in the JSON of OTLP. */
+/** An attribute in OTLP's JSON. */
 export interface Attribute {
   readonly key: string;
   readonly value:
@@ -59,7 +59,7 @@ interface TraceParent {
   readonly isSampled: boolean;
 }
 
-/** Reads the header `traceparent` of W3C. Undefined for an invalid one. */
+/** Parses a W3C `traceparent` header. Undefined if it is invalid. */
 function parseTraceParent(text: string): TraceParent | undefined {
   const match = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(text);
   const [, traceId = "", spanId = "", flags = ""] = match ?? [];
@@ -67,12 +67,12 @@ function parseTraceParent(text: string): TraceParent | undefined {
   return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0 };
 }
 
-/** The header if it is valid. */
+/** Returns the header if it is valid. */
 export function readTraceParent(text: string | undefined): string | undefined {
   return text !== undefined && parseTraceParent(text) !== undefined ? text : undefined;
 }
 
-/** Undefined if the client's trace is not sampled. `randomHex` returns a number of random bytes as hexadecimal digits. */
+/** Undefined if the client's trace is not sampled. `randomHex` returns random bytes as hexadecimal digits. */
 export function spanOf(
   { caller, model, host, tokens, finished, traceParent }: TracedRequest,
   randomHex: (bytes: number) => string,
@@ -104,7 +104,7 @@ export function spanOf(
   };
 }
 
-/** The attributes that spans and metrics share, and the one of a failed request. */
+/** Attributes that spans and metrics share, and the error attribute of a failed request. */
 export function describeRequest({ model, finished }: Pick<TracedRequest, "model" | "finished">) {
   const { path, status, flags } = finished;
   const [namespace = "", name = ""] = model.split("/");
@@ -120,7 +120,7 @@ export function describeRequest({ model, finished }: Pick<TracedRequest, "model"
   };
 }
 
-/** Nanoseconds, as OTLP's JSON has them. */
+/** Nanoseconds in OTLP's JSON. */
 export function nanos(ms: number): string {
   return String(BigInt(Math.round(ms)) * NANOS_PER_MS);
 }

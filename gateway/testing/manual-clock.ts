@@ -1,8 +1,8 @@
-/** A clock that moves only when a test moves it; timers fire in the same call. */
+/** A clock that moves only when a test advances it; timers fire in the same call. */
 import type { Clock } from "../../src/util/ports.ts";
 
 export interface ManualClock extends Clock {
-  /** Moves on, and fires what is due on the way, in order. */
+  /** Advances the clock, and fires due timers in order. */
   readonly advance: (ms: number) => void;
 }
 

@@ -1,4 +1,4 @@
-/** The file with what must survive a killed gateway: how far the access log is read, and the usage up to there that no record has yet. */
+/** The file that survives a killed gateway: the position in the access log, and the usage up to it that is not in a record yet. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import type { UsageRow } from "../../src/gateway/usage.ts";
@@ -7,11 +7,11 @@ import { parseJson } from "../../src/util/parse-json.ts";
 import type { Log } from "../../src/util/ports.ts";
 import type { LogPosition } from "../envoy/follow-log.ts";
 
-/** The usage of a day that is not known to be in its record. */
+/** Usage of a day that may not be in its record yet. */
 export interface UnwrittenDay {
   readonly day: string;
   readonly rows: readonly UsageRow[];
-  /** A write of these rows was begun with this mark. */
+  /** A write of these rows was started, with this id. */
   readonly pending?: { readonly id: string; readonly rows: readonly UsageRow[] } | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface Checkpoint {
 }
 
 export interface CheckpointFile {
-  /** As the process before has left it. */
+  /** As left by the previous process. */
   readonly found: Checkpoint;
   /** False if it could not be written; the failure is logged once. */
   readonly save: (checkpoint: Checkpoint) => Promise<boolean>;
@@ -81,6 +81,6 @@ async function read(file: string, log: Log): Promise<Checkpoint> {
     const { inode, offset, usage } = parsed.data;
     return { position: { inode, offset }, days: usage };
   }
-  log.warn({ file }, "the checkpoint of usage cannot be read; the access log is followed from its end");
+  log.warn({ file }, "cannot read the checkpoint of usage; following the access log from its end");
   return { position: undefined, days: [] };
 }

@@ -1,4 +1,4 @@
-/** The record of one day: counts in memory, and writes them into its ConfigMap without loss and without counting anything twice. */
+/** The record of one day: counts in memory, and writes its ConfigMap so that no usage is lost or counted twice. */
 import {
   addCounts,
   chargedTokens,
@@ -19,17 +19,17 @@ export interface DayRecord {
   readonly name: string;
   readonly add: (of: UsageOf, counts: UsageCounts) => void;
   readonly hasUnwritten: () => boolean;
-  /** What a later process has to write, if this one ends now. */
+  /** Usage for the next process to write, if this one is killed. */
   readonly unwritten: () => UnwrittenDay;
-  /** Undefined once everything is written; else the failure, after which a later call continues. */
+  /** Undefined once everything is written; otherwise the failure, after which a later call continues. */
   readonly write: () => Promise<ApiFailure | undefined>;
-  /** Tokens of the key: not yet in the ConfigMap, and in it; undefined if this process has not read it. */
+  /** Tokens of the key that are not in the ConfigMap yet, and those in it; `written` is undefined until this process has read it. */
   readonly tokens: (key: string) => { readonly unwritten: number; readonly written: number | undefined };
 }
 
-/** Marks the last write, so that after a timeout a read shows whether the write was stored. */
+/** Id of the last write: after a timeout, a read shows whether the write was stored. */
 const ANNOTATION_WRITE = "metalbridge.dev/usage-write";
-/** Another process of the same name may write at the same time. */
+/** Another process of the same name may write concurrently. */
 const ATTEMPTS = 4;
 
 const NOT_KEPT: ApiFailure = {
@@ -49,17 +49,17 @@ export function createDayRecord(ports: {
   readonly namespace: string;
   readonly gateway: string;
   readonly day: string;
-  /** A text that no other call returns. */
+  /** Returns a unique id. */
   readonly newId: () => string;
-  /** What the process before has not written. */
+  /** Usage that the previous process did not write. */
   readonly found?: UnwrittenDay | undefined;
-  /** Called before each write. False defers the write. */
+  /** Called before each write. If it resolves to false, the write is deferred. */
   readonly keep: () => Promise<boolean>;
 }): DayRecord {
   const { client, namespace, gateway, day, newId, found, keep } = ports;
   const name = recordName(gateway, day);
   let counters = createUsageCounters(found?.rows);
-  /** A write without a known result. */
+  /** A write whose result is unknown. */
   let pending: Pending | undefined = found?.pending && {
     id: found.pending.id,
     counters: createUsageCounters(found.pending.rows),
@@ -85,7 +85,7 @@ export function createDayRecord(ports: {
     pending = { id, counters };
     counters = createUsageCounters();
     if (!(await keep())) {
-      // A read shows that this write was not begun.
+      // The next read shows that this write was not stored.
       stored = undefined;
       return NOT_KEPT;
     }

@@ -1,4 +1,4 @@
-/** Records usage: in memory at once, in a ConfigMap per day every half minute and at the end. */
+/** Records usage: in memory immediately, and every 30 s and at shutdown in one ConfigMap per day. */
 import { LABEL_USAGE, LABEL_USAGE_MONTH } from "../../src/api/group.ts";
 import {
   chargedTokens,
@@ -22,17 +22,17 @@ import type { CheckpointFile } from "./checkpoint.ts";
 import { createDayRecord, createUsageCounters, type DayRecord } from "./day-record.ts";
 
 export interface UsageRecorder {
-  /** Up to here, the access log is counted. To be called with each of its parts, after its requests were added. */
+  /** Log position up to which requests are counted. Must be called after the requests before it were added. */
   readonly readUpTo: (position: LogPosition) => void;
   /** Counts one finished request. */
   readonly add: (of: UsageOf, usage: TokenUsage) => void;
-  /** Tokens of the key on all gateways: exact for this one, up to half a minute old for the others. */
+  /** Tokens of the key on all gateways: exact for this one, up to 30 s old for the others. */
   readonly spent: (key: string, nowMs: number) => Spent;
   /** Usage since the start of this process, for metrics. */
   readonly sinceStart: () => readonly UsageRow[];
   /** Number of failed writes. */
   readonly writeFailures: () => number;
-  /** Writes everything that is counted so far into the records. */
+  /** Writes all usage so far to the records. */
   readonly flush: () => Promise<void>;
   /** Removes old records, once a month. */
   readonly clean: () => Promise<void>;
@@ -42,7 +42,7 @@ export interface RecorderPorts {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends the regular writes. `flush` works afterwards, too. */
+  /** Stops the periodic writes. `flush` works afterwards, too. */
   readonly signal: AbortSignal;
   readonly namespace: string;
   /** Name of this gateway, such as that of its pod. */
@@ -54,7 +54,7 @@ export interface RecorderPorts {
 
 const WRITE_MS = 30_000;
 const KEEP_MS = 1_000;
-/** Months before the current one whose records are kept. */
+/** Records are kept for the current month and this many before it. */
 const MONTHS_KEPT = 3;
 
 export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
@@ -92,7 +92,7 @@ export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
       }
       hasFailed = false;
     }
-    // The watch delivers the sums of earlier days.
+    // The watch has the sums of earlier days.
     if (record.day !== dayOf(clock.nowMs())) days.delete(record.day);
   };
   const flush = (): Promise<void> =>
@@ -129,7 +129,7 @@ export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
   };
 }
 
-/** A record of this process counts with what is not written yet, and replaces its older copy in the watch. */
+/** A record of this process includes unwritten usage, and replaces its older copy in the watch. */
 function spentOf(
   key: string,
   nowMs: number,
@@ -163,7 +163,7 @@ function countsOf({ tokensIn, tokensOut, cached, isEstimated }: TokenUsage): Usa
   };
 }
 
-/** Any gateway removes the records of all. False if it must be repeated. */
+/** Each gateway removes old records of all gateways. False if it must be repeated. */
 async function removeOldRecords({ client, namespace, log }: RecorderPorts, month: string): Promise<boolean> {
   const kept = Array.from({ length: MONTHS_KEPT + 1 }, (_, back) => monthBefore(month, back)).join(",");
   const labelSelector = `${LABEL_USAGE}=true,${LABEL_USAGE_MONTH} notin (${kept})`;

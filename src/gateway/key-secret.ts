@@ -1,4 +1,4 @@
-/** Secrets that hold keys of the gateway, and the form of the keys themselves. Reading is total: an invalid Secret gives a problem, never access. */
+/** Secrets that hold keys of the gateway, and the format of keys. An invalid Secret results in a problem, never in access. */
 import type { z } from "zod";
 import { LABEL_GATEWAY_KEY } from "../api/group.ts";
 import type { Secret } from "../kube/objects.ts";
@@ -8,14 +8,14 @@ import { parseJson } from "../util/parse-json.ts";
 import { compareText } from "../util/text.ts";
 import { type GatewayKey, gatewayKeySchema, type KeyEntry, type KeyHash, keyState } from "./key.ts";
 
-/** Type of the Secrets, for people; Secrets of other types work, too. */
+/** Type of the Secrets, for information only; other types work, too. */
 const KEY_SECRET_TYPE = "metalbridge.dev/gateway-key";
 /** The key of the Secret's data. */
 export const KEY_FIELD = "key.json";
 /** Larger content is not parsed. */
 const FIELD_MAX = 256 * 1024;
 
-/** Every key starts with it, so that scanners for leaked credentials can find keys. */
+/** Prefix by which scanners for leaked credentials can find keys. */
 export const KEY_PREFIX = "mbk_";
 /** Length of the random part of a key. */
 export const KEY_BYTES = 32;
@@ -66,26 +66,26 @@ export function keyText(random: Uint8Array): string {
   return `${KEY_PREFIX}${Buffer.from(random).toString("base64url")}`;
 }
 
-/** A key from 32 random bytes, and what the cluster stores of it. */
+/** A key from 32 random bytes, and the hash that the cluster stores. */
 export function newKey(random: Uint8Array, nowMs: number): NewKey {
   const text = keyText(random);
   return { text, hash: { sha256: hashKey(text), hint: keyHint(text), createdAt: isoSeconds(nowMs) } };
 }
 
-/** False for a credential that cannot be a key, such as a token of Kubernetes. */
+/** False for a credential that cannot be a key, such as a Kubernetes token. */
 export function isKeyText(text: string): boolean {
   return KEY_PATTERN.test(text);
 }
 
 /**
- * A fast hash is enough: a key has 256 random bits, so it cannot be guessed from its hash. Slow hashes protect passwords, which
- * people choose, and would cost each request tens of milliseconds.
+ * A fast hash is enough: a key has 256 random bits, so it cannot be guessed from its hash. Slow hashes are for passwords, and would
+ * cost each request tens of milliseconds.
  */
 export function hashKey(text: string): string {
   return sha256Hex(text);
 }
 
-/** The characters of a key that lists show. */
+/** First characters of a key, for lists. */
 export function keyHint(text: string): string {
   return text.slice(0, HINT_LENGTH);
 }

@@ -1,4 +1,4 @@
-/** A key of the gateway: what it may use, its limits, and the hashes that recognize it. */
+/** A key of the gateway: its scope, its limits, and its hashes. */
 import { z } from "zod";
 import { MetalbridgeError } from "../api/errors.ts";
 import { prioritySchema, sha256Schema, shortText, timestamp } from "../api/fields/shared.ts";
@@ -9,7 +9,7 @@ import { compareText } from "../util/text.ts";
 export const SCOPE_MAX = 256;
 /** Weights of keys in the fair queue. */
 export const WEIGHT_MAX = 1_000;
-/** Two keys are valid during a rotation. */
+/** During a rotation, two keys are valid. */
 const HASHES_MAX = 2;
 /** Larger counts would lose precision. */
 const COUNT_MAX = 1_000_000_000_000;
@@ -38,7 +38,7 @@ export const keyScopeSchema = z.strictObject({
 
 const hashSchema = z.strictObject({
   sha256: sha256Schema,
-  /** First characters of the key, with which a person recognizes it. */
+  /** First characters of the key, so that people can recognize it. */
   hint: shortText(16, "First characters of the key.").optional(),
   createdAt: timestamp("Creation time."),
   expiresAt: timestamp("Expiry; absent means none.").optional(),
@@ -69,7 +69,7 @@ export type KeyHash = GatewayKey["hashes"][number];
 export type KeyLimits = z.output<typeof keyLimitsSchema>;
 export type KeyScope = GatewayKey["scope"];
 
-/** A service, with every name under which clients may request it. */
+/** A service, with all names under which clients may request it. */
 export interface UsableService {
   readonly namespace: string;
   readonly name: string;
@@ -107,7 +107,7 @@ interface KeyLine {
   readonly expiresAt: string | undefined;
 }
 
-/** Body of a request of the console that changes a key; beside them `isDisabled`, or `isRevoked: true`, which is final. */
+/** Body of a console request that changes a key; it may also have `isDisabled`, or `isRevoked: true`, which is final. */
 export interface KeyFields {
   readonly owner?: string;
   readonly scope?: KeyScope;
@@ -128,7 +128,7 @@ export interface CreatedKey {
   readonly key: string;
 }
 
-/** The state of one of the key's hashes, or of the key as a whole if none is named. */
+/** State of one hash of the key, or of the whole key if no hash is given. */
 export function keyState(key: GatewayKey, nowMs: number, hash?: KeyHash): KeyState {
   if (key.revokedAt !== undefined) return "revoked";
   const hasExpired = (at: string | undefined) => at !== undefined && Date.parse(at) <= nowMs;
@@ -138,7 +138,7 @@ export function keyState(key: GatewayKey, nowMs: number, hash?: KeyHash): KeySta
   return key.disabledAt === undefined ? "active" : "disabled";
 }
 
-/** Refuses the key, or accepts it again; the same object if it is so already. Throws GatewayKeyInvalid for a revoked one. */
+/** Disables or enables the key. Returns the same object if nothing changes. Throws GatewayKeyInvalid for a revoked key. */
 export function switchKey(
   key: GatewayKey,
   {
@@ -157,7 +157,7 @@ export function switchKey(
   return { ...key, disabledAt: isDisabled ? isoSeconds(nowMs) : undefined };
 }
 
-/** Adds a new hash; the newest hash so far stays valid until `overlapUntil`, or ends earlier if it would expire before. */
+/** Adds a new hash. The previous hash stays valid until `overlapUntil`, or until its own earlier expiry. */
 export function rotateKey(key: GatewayKey, added: KeyHash, overlapUntil: string): GatewayKey {
   const newestFirst = [...key.hashes].sort((a, b) => compareText(b.createdAt, a.createdAt));
   const kept = newestFirst.slice(0, HASHES_MAX - 1).map((hash) => ({

@@ -1,9 +1,9 @@
-/** The queues of requests in front of all models, as one gateway reports them at /queues, and their sum over several gateways. */
+/** The request queues of all models as one gateway reports them at /queues, and their sum over several gateways. */
 import { z } from "zod";
 import { compareText } from "../util/text.ts";
 
 export const REQUEST_QUEUES_PATH = "/queues";
-/** The port of that path in pods, and by default. */
+/** Default port of that path, also in pods. */
 export const GATEWAY_HEALTH_PORT = 9468;
 
 const count = z.number().int().nonnegative();

@@ -2,8 +2,7 @@
 import { LABEL_USAGE, LABEL_USAGE_DAY, LABEL_USAGE_MONTH } from "../api/group.ts";
 import type { ConfigMap } from "../kube/objects.ts";
 import { hash } from "../util/hash.ts";
-import type { UsageRow } from "./usage.ts";
-import { renderUsageCsv, USAGE_FIELD } from "./usage.ts";
+import { renderUsageCsv, USAGE_FIELD, type UsageRow } from "./usage.ts";
 
 /** Maximum length of an object's name, without the rest of a record's name. */
 const GATEWAY_NAME_MAX = 200;

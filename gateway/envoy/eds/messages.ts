@@ -11,7 +11,7 @@ export interface DiscoveryRequest {
   readonly type: string;
   readonly names: readonly string[];
   readonly nonce: string;
-  /** Why Envoy has rejected the response with this nonce. */
+  /** Why Envoy rejected the response with this nonce. */
   readonly error?: string;
 }
 
@@ -62,13 +62,13 @@ function encodeEndpoint({ address, port, weight = 1, host, isHealthy }: EnvoyEnd
   return bytesField(2, Buffer.concat(fields));
 }
 
-/** A text among the endpoint's metadata: core.v3.Metadata with a google.protobuf.Struct. */
+/** One text in the endpoint's metadata: core.v3.Metadata with a google.protobuf.Struct. */
 function encodeMetadata(key: string, value: string): Buffer {
   const struct = entry(key, bytesField(3, value));
   return entry(METADATA.endpoint, struct);
 }
 
-/** A map with one entry, which is field 1 of its message. */
+/** A map with one entry, as field 1 of its message. */
 function entry(key: string, value: Buffer): Buffer {
   return bytesField(1, Buffer.concat([bytesField(1, key), bytesField(2, value)]));
 }

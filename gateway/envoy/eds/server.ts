@@ -1,6 +1,6 @@
 /**
- * Serves the endpoints of all clusters to Envoy, over gRPC on a Unix socket. Not by files: Envoy needs an inotify instance for
- * each file that it watches, of which a Linux user has 128. Envoy keeps what it has while no gateway runs.
+ * Serves the endpoints of all clusters to Envoy, over gRPC on a Unix socket. Not as files: Envoy needs an inotify instance per
+ * watched file, and a Linux user has 128. While no gateway runs, Envoy keeps its endpoints.
  */
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
@@ -15,14 +15,14 @@ const FRAME_HEADER_BYTES = 5;
 const MAX_REQUEST_BYTES = 16 << 20;
 
 export interface EndpointServer {
-  /** Sends what differs to every Envoy that has asked for it. */
+  /** Sends changed endpoints to every Envoy that subscribed to them. */
   readonly update: (clusters: readonly EnvoyCluster[]) => void;
 }
 
 export interface EndpointServerOptions {
   readonly socket: string;
   readonly onAccepted: OnAccepted;
-  /** The last Envoy has closed its stream, which happens only when it exits. */
+  /** Called when the last Envoy has closed its stream, which it does only when it exits. */
   readonly onExited: () => void;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -67,7 +67,7 @@ export async function serveEndpoints({
   });
   server.listen(socket);
   await once(server, "listening");
-  // For example, too many files are open. Envoy connects again.
+  // For example, too many open files. Envoy reconnects.
   server.on("error", (err) => log.warn({ err }, "the endpoint server cannot accept a connection"));
   const close = (): void => {
     server.close();
@@ -91,7 +91,7 @@ export async function serveEndpoints({
   };
 }
 
-/** As Envoy names a host. */
+/** Envoy's notation of an address. */
 function addressOf({ address, port }: EnvoyEndpoint): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
@@ -101,7 +101,7 @@ function refuse(stream: ServerHttp2Stream): void {
   stream.respond(unimplemented, { endStream: true });
 }
 
-/** One Envoy. It acknowledges each response by its nonce; any other request changes what it asks for. */
+/** The stream of one Envoy, which acknowledges each response by its nonce. Any other request changes the subscribed names. */
 class Subscription {
   readonly #stream: ServerHttp2Stream;
   readonly #assignments: () => ReadonlyMap<string, Buffer>;
@@ -109,7 +109,7 @@ class Subscription {
   readonly #onAccepted: (name: string, assignment: Buffer) => void;
   #names: readonly string[] = [];
   #sent = new Map<string, Buffer>();
-  /** Assignments that were sent and are not acknowledged, by nonce. */
+  /** Assignments that Envoy has not acknowledged yet, by nonce. */
   readonly #unacknowledged = new Map<string, ReadonlyMap<string, Buffer>>();
   #nonce = 0;
   #received = Buffer.alloc(0);
@@ -170,7 +170,7 @@ class Subscription {
       this.#log.error({ error }, "envoy rejected endpoints; the previous ones stay active");
     this.#names = names;
     const acknowledged = this.#unacknowledged.get(nonce);
-    // A cluster that was replaced waits for its endpoints, also where they are the same.
+    // A replaced cluster waits for its endpoints, even if they are unchanged.
     if (!this.#unacknowledged.delete(nonce)) this.#sent = new Map();
     if (error === undefined)
       for (const [name, assignment] of acknowledged ?? []) this.#onAccepted(name, assignment);

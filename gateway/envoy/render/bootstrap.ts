@@ -1,10 +1,10 @@
-/** What Envoy reads once at its start: where its other files are, and its admin socket. Pure. */
+/** Envoy's static configuration: the paths of its other files, and its admin socket. Pure. */
 import { type Config, typed, typedMessage } from "./typed.ts";
 
 const ENDPOINTS_CLUSTER = "metalbridge-endpoints";
 const RECONNECT = { retry_back_off: { base_interval: "0.05s", max_interval: "0.5s" } };
 const HEAP_MONITOR = "envoy.resource_monitors.fixed_heap";
-/** Parts of the heap that is in use: from the first on, idle client connections are closed sooner, at the second after `CROWDED_IDLE`. */
+/** Heap usage from which idle client connections are closed sooner, and at which they are closed after `CROWDED_IDLE`. */
 const CROWDED_FROM = 0.4;
 const CROWDED_TO = 0.9;
 const CROWDED_IDLE = "1s";
@@ -43,7 +43,7 @@ export function renderBootstrap(options: BootstrapOptions): string {
   return `${JSON.stringify(bootstrap)}\n`;
 }
 
-/** Refuses connections above the limit. Before that, as memory grows, those without a request are closed ever sooner. */
+/** Refuses connections above the limit. Below it, idle connections are closed the sooner, the more memory is used. */
 function overloadManager({ maxClientConnections, crowdedHeapBytes }: BootstrapOptions): Config {
   const scaled = { scaling_threshold: CROWDED_FROM, saturation_threshold: CROWDED_TO };
   return {

@@ -69,7 +69,7 @@ function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: Cluster
   });
 }
 
-/** The certificate must name the service, because all hosts may be signed by one authority. */
+/** The certificate must name the service, because one CA may sign all hosts. */
 function renderUpstreamTls(
   tlsName: string,
   { trustFile, clientFile }: NonNullable<ClusterOptions["upstreamTls"]>,
@@ -90,7 +90,7 @@ function renderUpstreamTls(
   });
 }
 
-/** The decision service's endpoints in order, else the endpoint with the fewest requests. An address outside the cluster is ignored. */
+/** The endpoints of the decision in order, otherwise the one with the fewest requests. Addresses outside the cluster are ignored. */
 function renderBalancer(slowStartMs: number): Config {
   const leastRequest = typed(
     "envoy.load_balancing_policies.least_request",
@@ -109,7 +109,7 @@ function renderBalancer(slowStartMs: number): Config {
   );
 }
 
-/** Errors that an engine answers, such as 500 for a prompt it cannot serve, eject nothing. */
+/** Errors in responses, such as 500 for a prompt that the engine cannot serve, do not eject the endpoint. */
 const OUTLIERS: Config = {
   split_external_local_origin_errors: true,
   consecutive_local_origin_failure: 3,

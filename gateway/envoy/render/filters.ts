@@ -14,10 +14,10 @@ export const CREDENTIALS_FILTER = "metalbridge.credentials";
 
 /** The part of a body that the decision service sees. */
 export const DECIDE_BODY_BYTES = 4_096;
-/** Each wait is random up to its bound, which doubles: 8 would lose some requests in a restart of 3 s. */
+/** Backoff with full jitter. 8 retries would lose some requests in a restart of 3 s. */
 const DECIDE_RETRIES = { count: 10, firstMs: 50 };
 
-/** The host of the endpoint that has answered, or was tried last. An empty value sets no header. */
+/** Host of the endpoint that answered or was tried last. An empty value sets no header. */
 const HOST_IF_ASKED = `%CEL("${ASK_HOST_HEADER}" in request.headers ? xds.upstream_host_metadata.filter_metadata["${METADATA.endpoint}"]["host"] : "")%`;
 
 export interface FilterOptions {
@@ -29,10 +29,10 @@ export interface FilterOptions {
 export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): readonly Config[] {
   return [
     ...(cors === undefined ? [] : [typed("envoy.filters.http.cors", "extensions.filters.http.cors.v3.Cors")]),
-    // By the headers alone: nothing keeps or reads the body of a stranger.
+    // By the headers alone: the body of an unauthenticated client is neither kept nor read.
     renderQuestion(AUTHENTICATE_FILTER, "/authenticate", decideMs),
     renderScan(SCAN_FILTER),
-    // What follows waits for the whole body. It alone raises the limit of what a request keeps here.
+    // The following filters wait for the whole body. Only this filter raises the buffer limit of a request.
     typed(BUFFER_FILTER, "extensions.filters.http.buffer.v3.Buffer", { max_request_bytes: maxBodyBytes }),
     mutateHeaders("metalbridge.describe", {
       request_mutations: [
@@ -40,11 +40,11 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
         setHeader(HEADERS.body, `%DYNAMIC_METADATA(${METADATA.request}:body)%`),
         setHeader(HEADERS.bodyBytes, "%REQ(content-length)%"),
       ],
-      // Also those of a refusal by the decision service, and of an engine.
+      // Also in refusals by the decision service, and in responses of engines.
       response_mutations: [
         ...removeSteering(),
         setHeader(HEADERS.host, HOST_IF_ASKED),
-        // Only an accepted preflight has it.
+        // Present only in the response to an accepted preflight.
         setHeader(
           "access-control-allow-headers",
           "%REQ(access-control-request-headers)%",
@@ -67,7 +67,7 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
   ];
 }
 
-/** Runs before anything reads a header. */
+/** Runs before any other part reads a header. */
 export function renderEarlyMutation(): Config {
   return typed(
     "envoy.http.early_header_mutation.header_mutation",
@@ -81,8 +81,8 @@ function removeSteering(): readonly Config[] {
 }
 
 /**
- * The endpoint and the ticket travel as metadata, so that no header of theirs can reach an engine. The cluster has to be a
- * header: the route reads it once the route cache is cleared.
+ * The endpoint and the ticket travel as metadata, so they cannot reach an engine as headers. The cluster must be a header,
+ * because the route reads it after the route cache is cleared.
  */
 function renderQuestion(name: string, prefix: string, decideMs: number, body: Config = {}): Config {
   const inMetadata = [HEADERS.ticket, HEADERS.endpoint, HEADERS.status, "authorization"];
@@ -99,7 +99,7 @@ function renderQuestion(name: string, prefix: string, decideMs: number, body: Co
         num_retries: DECIDE_RETRIES.count,
         retry_back_off: {
           base_interval: seconds(DECIDE_RETRIES.firstMs),
-          // Envoy takes it as the time limit of each try, too, and a request may be held for minutes.
+          // Envoy also uses it as the timeout of each try, and a request may be held for minutes.
           max_interval: seconds(decideMs),
         },
       },

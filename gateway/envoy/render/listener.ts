@@ -8,9 +8,9 @@ import { renderRoutes } from "./routes.ts";
 import { type Config, discovery, seconds, secretAt, typed, typedMessage } from "./typed.ts";
 
 const HEADERS_TIMEOUT = "10s";
-/** Kept of a request that is not authenticated yet, and of a response that its client does not read. */
+/** Buffer for a request that is not authenticated yet, and for a response that its client does not read. */
 const CONNECTION_BUFFER_BYTES = 256 * 1024;
-/** Browsers and clients keep connections. Envoy shortens it when its memory grows. */
+/** Browsers and clients reuse connections. Envoy shortens the timeout as its memory use grows. */
 const CONNECTION_IDLE = "600s";
 
 export interface ListenerOptions {
@@ -41,7 +41,7 @@ export function renderListeners(options: ListenerOptions): string {
       address: { socket_address: { address: listen.address, port_value: listen.port } },
       per_connection_buffer_limit_bytes: CONNECTION_BUFFER_BYTES,
       filter_chains: [chain],
-      // What it reads is not used: it waits for the first bytes, and the connection ends if none come.
+      // Used only for its timeout: it closes a connection that sends nothing.
       listener_filters: [
         typed(
           `envoy.filters.listener.${inspector}`,
@@ -60,7 +60,7 @@ function renderHttp(options: ListenerOptions): Config {
     "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     {
       stat_prefix: "metalbridge",
-      // Headers by which a proxy before this one could claim another client are not trusted.
+      // Headers of a proxy before this one that name another client are not trusted.
       use_remote_address: true,
       normalize_path: true,
       merge_slashes: true,
@@ -69,10 +69,10 @@ function renderHttp(options: ListenerOptions): Config {
       server_header_transformation: "PASS_THROUGH",
       common_http_protocol_options: {
         idle_timeout: CONNECTION_IDLE,
-        // An engine may take x_a for x-a, which only we may set.
+        // An engine may treat x_a as x-a, which could be a reserved header.
         headers_with_underscores_action: "DROP_HEADER",
       },
-      // A proxy before the gateway may speak HTTP/1.0 to it, and a client of 1.0 need not name a host.
+      // A proxy before the gateway may use HTTP/1.0, without a Host header.
       http_protocol_options: { accept_http_10: true, default_host_for_http_10: "metalbridge" },
       max_request_headers_kb: MAX_HEADERS_KIB,
       always_set_request_id_in_response: true,

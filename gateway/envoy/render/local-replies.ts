@@ -1,4 +1,4 @@
-/** Envoy's own error responses, in the shape of the API that the request's path belongs to. Pure. */
+/** Envoy's own error responses, in the format of the API of the request's path. Pure. */
 import { MAX_HEADERS_KIB } from "../../../src/http/header-limit.ts";
 import { HEADERS, METADATA } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
@@ -19,7 +19,7 @@ interface LocalReply {
 const REFUSAL_STATUSES = [500, 501, 502, 503, 504, 529] as const;
 
 const INVALID = { type: "invalid_request_error", code: "invalid_request" };
-/** Requests that Envoy refuses before anything else sees them, the most specific first. */
+/** Requests that Envoy refuses itself, the most specific first. */
 const REFUSED: readonly (Pick<LocalReply, "when" | "status" | "message"> & { readonly code: string })[] = [
   {
     when: 'response.code_details.contains("too_many_headers")',
@@ -53,7 +53,7 @@ const REFUSED: readonly (Pick<LocalReply, "when" | "status" | "message"> & { rea
   {
     when: 'response.code_details in ["absolute_path_rejected", "missing_path_rejected"]',
     code: "bad_path",
-    message: "The request has no path that starts with a slash. Send a path such as /v1/chat/completions.",
+    message: "The path of the request does not start with a slash. Send a path such as /v1/chat/completions.",
   },
   {
     when: 'response.code_details == "missing_host_header"',
@@ -69,7 +69,7 @@ const REFUSED: readonly (Pick<LocalReply, "when" | "status" | "message"> & { rea
     when: 'response.code_details == "http1.invalid_transfer_encoding"',
     status: 400,
     code: "invalid_request",
-    message: "The only Transfer-Encoding that the gateway reads is `chunked`.",
+    message: "The gateway supports only Transfer-Encoding `chunked`.",
   },
   {
     when: "response.code >= 400 && response.code < 500",
@@ -81,7 +81,7 @@ const REFUSED: readonly (Pick<LocalReply, "when" | "status" | "message"> & { rea
 
 const UNAVAILABLE = { type: "server_error", code: "service_unavailable" };
 
-/** The first match counts. A refusal of the decision service (ext_authz_denied) is complete, and matches none. */
+/** The first match counts. Refusals of the decision service (ext_authz_denied) are complete and match none. */
 function replies(maxBodyBytes: number): readonly LocalReply[] {
   const mib = Math.round((maxBodyBytes / (1 << 20)) * 10) / 10;
   return [
@@ -158,7 +158,7 @@ export function renderLocalReplies(maxBodyBytes: number): Config {
   };
 }
 
-/** Only the status changes: body and headers are the decision service's. */
+/** Changes only the status; body and headers come from the decision service. */
 function refusal(status: number): Config {
   const isWanted = `${metadata(METADATA.decision, HEADERS.status)} == "${status}"`;
   return {
@@ -189,7 +189,7 @@ function atPath(regex: string, { when }: LocalReply): Config {
 function mapper({ status, shouldRetry }: LocalReply, filter: Config, body: object): Config {
   const headers = [
     ["x-should-retry", String(shouldRetry)],
-    // Replaced by the one of the request, if Envoy could read any of it.
+    // Replaced by the id of the request, if Envoy could parse the request.
     ["x-request-id", "%UNIQUE_ID%"],
     ...(shouldRetry ? [["retry-after", "1"]] : []),
   ];

@@ -1,5 +1,4 @@
-/** The routes. They never change with services: the decision service chooses the cluster of each request. Pure. */
-
+/** The routes. They do not depend on services: the decision service chooses the cluster of each request. Pure. */
 import { DECIDE_CLUSTER, HEADERS } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
 import {
@@ -14,7 +13,7 @@ import { type Config, seconds, typedMessage } from "./typed.ts";
 /** `/s/NAMESPACE/NAME/v1/…`: the base URL of one service. */
 const SERVICE_PATH = "^/s/[^/]+/[^/]+(/.*)$";
 const SERVICE_MODELS_PATH = "^/s/[^/]+/[^/]+/v1/models(/.*)?$";
-/** A larger body, or one of unknown length, is not read before the key is checked. */
+/** A larger body, or one of unknown length, is read only after the key is checked. */
 const SMALL_BODY_BYTES = 16 * 1024;
 const CORS_HEADERS = ["origin", "credentials", "headers", "methods"].map(
   (part) => `access-control-allow-${part}`,
@@ -40,7 +39,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
     timeout: "0s",
     idle_timeout: seconds(idleMs),
     retry_policy: {
-      // Nothing else: a request that an engine has received is never sent to a second one, which it might crash as well.
+      // A request that an engine has received is never sent to a second one, which it might crash as well.
       retry_on: "connect-failure,refused-stream,reset-before-request",
       num_retries: 3,
       retry_host_predicate: [
@@ -55,7 +54,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
   };
   const stripped = {
     request_headers_to_remove: [HEADERS.model, HEADERS.body, HEADERS.bodyBytes, "x-envoy-external-address"],
-    // An engine does not choose which pages may read its responses.
+    // Engines must not choose which pages may read their responses.
     response_headers_to_remove: CORS_HEADERS,
   };
   return {
@@ -66,7 +65,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
         domains: ["*"],
         typed_per_filter_config: cors && { "envoy.filters.http.cors": corsPolicy(cors) },
         routes: [
-          // Without a route, it would wait for a body that does not come.
+          // Without a route, CONNECT would wait for a body.
           {
             match: { connect_matcher: {} },
             direct_response: { status: 405 },
@@ -92,7 +91,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
   };
 }
 
-/** Asks only with the start of the body, where the body is no larger than headers are anyway. */
+/** Skips the question by headers for a body that is no larger than headers may be. */
 function decidedOnce(route: { readonly match: Config }): Config {
   const isSmall = { name: "content-length", range_match: { start: 1, end: SMALL_BODY_BYTES + 1 } };
   return {
@@ -124,7 +123,7 @@ function corsPolicy({ allowOrigins }: EnvoyCors): Config {
       origin === "*" ? { safe_regex: { regex: ".*" } } : { exact: origin },
     ),
     allow_methods: "GET, POST, OPTIONS",
-    // The response names the headers that the browser asks for: see the filter that describes requests.
+    // The filter metalbridge.describe replaces it with the headers that the browser asks for.
     allow_headers: "*",
     expose_headers: "*",
     max_age: "600",

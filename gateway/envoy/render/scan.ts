@@ -1,19 +1,18 @@
 /**
- * The filter that reads `model` from the JSON or the form of a request, and token usage from a response, chunk by chunk: it keeps a
- * few hundred bytes whatever is sent, builds no tree, and other requests continue between two chunks. Bytes pass through
- * unchanged. Pure.
+ * Filter that reads `model` from the JSON or form of a request, and token usage from a response. It streams: it keeps a few hundred
+ * bytes at most, builds no tree, and lets other requests continue between chunks. It does not change the bytes. Pure.
  */
 import { METADATA } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
 
-/** Where a response has a number, and its key in the metadata. */
+/** Paths of the numbers in a response, with their keys in the metadata. */
 const USAGE: Readonly<Record<string, unknown>> = (() => {
   const counts = {
     // OpenAI's completions, embeddings and rerank; the last chunk of a stream.
     prompt_tokens: "in",
     completion_tokens: "out",
     prompt_tokens_details: { cached_tokens: "cached" },
-    // OpenAI's responses, and Anthropic's messages: Anthropic counts cached tokens apart.
+    // OpenAI's responses, and Anthropic's messages, which count cached tokens separately.
     input_tokens: "in",
     output_tokens: "out",
     input_tokens_details: { cached_tokens: "cached" },
@@ -24,10 +23,10 @@ const USAGE: Readonly<Record<string, unknown>> = (() => {
     // The events response.completed of OpenAI's responses and message_start of Anthropic's messages.
     response: { usage: counts },
     message: { usage: counts },
-    // Ollama's own API, without streams.
+    // Ollama's own API without streaming.
     prompt_eval_count: "in",
     eval_count: "out",
-    // llama-server's last chunk, also where the client did not ask for usage.
+    // llama-server's last chunk, even if the client did not ask for usage.
     timings: { prompt_n: "prompt_n", predicted_n: "predicted_n", cache_n: "cache_n" },
   };
 })();

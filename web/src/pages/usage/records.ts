@@ -1,6 +1,5 @@
 /** The usage records of some months, from all namespaces, or from that of the gateway for readers with fewer rights. */
-import type { UsageConfigMap, UsageRecord } from "../../../../src/gateway/usage.ts";
-import { readUsageRecord } from "../../../../src/gateway/usage.ts";
+import { readUsageRecord, type UsageConfigMap, type UsageRecord } from "../../../../src/gateway/usage.ts";
 import { type ApiObject, listObjects } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
 

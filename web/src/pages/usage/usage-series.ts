@@ -1,10 +1,10 @@
 /** Usage of several days as series of a chart and as rows of a table. Pure. */
 
-import type { UsageRecord } from "../../../../src/gateway/usage.ts";
 import {
   chargedTokens,
   sumUsage,
   type UsageDimension,
+  type UsageRecord,
   type UsageRow,
 } from "../../../../src/gateway/usage.ts";
 

@@ -1,8 +1,7 @@
 /** The dialog of each action on a key. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import type { KeyEntry, KeyList } from "../../../../../src/gateway/key.ts";
-import { lastKeyWords } from "../../../../../src/gateway/key.ts";
+import { type KeyEntry, type KeyList, lastKeyWords } from "../../../../../src/gateway/key.ts";
 import { changeGatewayKey, deleteGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
 import type { ButtonProps } from "../../../parts/button.tsx";
 import { Confirm } from "../../../parts/dialog.tsx";
