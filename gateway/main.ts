@@ -199,7 +199,7 @@ async function startServing(gateway: Gateway, ports: Ports): Promise<boolean> {
     return true;
   });
   if (isServing !== true) return false;
-  // While Envoy cannot start, the decision service tells clients of an adopted Envoy why.
+  // While Envoy cannot start, the decision service reports the reason to clients of an adopted Envoy.
   const isOpen = await folder.until(async (signal) => {
     await gateway.envoy.open(signal);
     return true;

@@ -22,7 +22,7 @@ function rig({ slots = 1, addresses = ["a:1"] }: { slots?: number; addresses?: r
   const requests = new Requests({
     queues,
     limits: {
-      // As with shared counters, the answer may come after the request has ended.
+      // As with shared counters, the answer may come after the end of the request.
       admit: async (key, id, nowMs) => {
         await settled();
         counters.begin(key, {}, id, nowMs);
@@ -123,7 +123,7 @@ test("an Envoy that exited frees all slots and bodies, and a deleted model refus
   expect(await start("4")).toEqual({ at: "off" });
 });
 
-test("a repeated question takes the place of the first one, which may still wait", async () => {
+test("a repeated question replaces the first one, which may still wait", async () => {
   const { requests, queue, start } = rig();
   await start("1");
   const first = start("2");
@@ -229,7 +229,7 @@ test("no order of ends leaks a slot, a place in the limits or a body, or frees o
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (sequence) => {
       const { steps, finish } = randomRig();
       for (const { what, id } of sequence) {
-        // Other steps follow each other before anything that waits goes on.
+        // Other steps follow each other before anything that waits continues.
         const done = steps[what](id);
         if (done instanceof Promise) await done;
       }

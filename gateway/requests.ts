@@ -190,7 +190,7 @@ export class Requests {
     return result;
   }
 
-  /** A later attempt of the same request goes on. */
+  /** Unless a later attempt of the same request has replaced it. */
   #endAttempt(id: string, attempt: Attempt, why: EndReason): void {
     if (this.#attempts.get(id) === attempt) this.end(id, why);
   }
