@@ -8,7 +8,7 @@ import { createFitIndex } from "../fitness/density/fits.ts";
 import { createLlmfitRest } from "../fitness/llmfit/rest/rest.ts";
 import { packageVersion } from "../local/package-root.ts";
 import type { Deploy, McpContext } from "../server/mcp/context.ts";
-import { listenMcp } from "../server/mcp/listen.ts";
+import { listenMcp } from "../server/mcp/http.ts";
 import { createMcp } from "../server/mcp/server.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { mainModelOf } from "../src/api/inference-service/roles.ts";

@@ -18,12 +18,10 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
-import { subjectOf } from "../../src/capacity/benchmark/subject.ts";
+import { identityOfModel, subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import { type Devices, deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { devicesOfHost } from "../../src/capacity/devices/host.ts";
-import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { NODES } from "../../src/kube/kinds.ts";
-import { publicSource } from "../../src/models/source/parse.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findObject } from "../cluster/find.ts";
 import { describeNodes } from "../cluster/nodes.ts";
@@ -111,12 +109,9 @@ export function checkedIdentity(
   model: Model,
   measured: Pick<BenchmarkResult, "build" | "deviceClass" | "machine" | "runtime" | "settings">,
 ): Identity {
-  const { spec, status } = model;
   const { data, error } = identitySchema.safeParse({
-    model: publicSource(spec.source),
-    sha256: status?.sha256,
-    quantization: quantizationOfWeights(model)?.slice(0, 64),
-    sizeBytes: status?.sizeBytes,
+    ...identityOfModel(model),
+    sizeBytes: model.status?.sizeBytes,
     ...measured,
   });
   if (data !== undefined) return data;

@@ -2,10 +2,9 @@
 
 import { type BenchmarkResult, type Measurement, measurementSchema } from "../../src/api/benchmark.ts";
 import { renderMeasurement } from "../../src/capacity/benchmark/measurement.ts";
+import { identityOfModel } from "../../src/capacity/benchmark/subject.ts";
 import { type BenchmarkTable, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
-import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
-import { publicSource } from "../../src/models/source/parse.ts";
 import { defined } from "../../src/util/defined.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Target } from "./targets.ts";
@@ -23,13 +22,10 @@ export function checkedResult(
   // Rounded, as Jobs report it.
   const measured = measurementSchema.safeParse(JSON.parse(renderMeasurement(reported))).data;
   if (measured === undefined) return undefined;
-  const { sha256 } = model.status ?? {};
   const result = defined<BenchmarkResult>({
     ...measured,
     measuredAt: isoSeconds(Math.min(Date.parse(measured.measuredAt) || nowMs, nowMs)),
-    model: publicSource(model.spec.source),
-    sha256,
-    quantization: quantizationOfWeights(model)?.slice(0, 64),
+    ...identityOfModel(model),
     deviceClass,
     machine,
     runtime: subject.runtime,

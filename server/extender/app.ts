@@ -1,10 +1,22 @@
-/** Answers the requests of schedulers. Every failure has a status code and a text, and no request can end the process. */
-import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+/**
+ * Answers the requests of schedulers. Every failure has a status code and a text, and no request can end the process. The port is one
+ * of its own, because kube-scheduler sends no token, and nobody else is answered without one.
+ */
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from "node:http";
+import { createServer as createHttpsServer } from "node:https";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { ScoreWeights } from "../../src/capacity/score.ts";
+import { limitConnections } from "../../src/http/connections.ts";
+import { listenOn } from "../../src/http/listener.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { followTls, readTls, type TlsFiles } from "../tls-files.ts";
 import { type ExtenderNeed, mismatchOf, scoreCandidates } from "./decide.ts";
 import type { ExtenderCluster } from "./facts.ts";
 import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";
@@ -27,6 +39,9 @@ const BUDGET_MS = 1_000;
 /** Pods whose last log line is remembered, because a pod that does not fit is retried many times. */
 const MAX_LOGGED = 1_000;
 const SHOWN_NODES = 3;
+/** A scheduler needs few connections; all schedulers of a cluster may share one address. */
+const CONNECTIONS = { total: 128, perAddress: 64 };
+const REQUEST_MS = 10_000;
 
 export interface AppOptions {
   readonly cluster: ExtenderCluster;
@@ -35,6 +50,40 @@ export interface AppOptions {
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Log;
   readonly maxHeldBytes?: number;
+}
+
+export interface ListenForSchedulers extends AppOptions {
+  readonly address: string;
+  readonly port: number;
+  /** Undefined: plain HTTP. */
+  readonly files: TlsFiles | undefined;
+  /** Ends the connections. */
+  readonly signal: AbortSignal;
+}
+
+/** Resolves once it listens. `close` resolves when the requests in flight are answered; each takes at most its budget. */
+export async function listenForSchedulers({
+  address,
+  port,
+  files,
+  log,
+  signal,
+  ...options
+}: ListenForSchedulers) {
+  const app = createApp({ ...options, log });
+  const limits = { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS };
+  const server =
+    files === undefined
+      ? createHttpServer(limits, app)
+      : createHttpsServer({ ...limits, ...(await readTls(files)) }, app);
+  limitConnections(server, CONNECTIONS);
+  if (files !== undefined && "setSecureContext" in server) followTls(server, files, { log, signal });
+  const bound = await listenOn(server, { address, port, signal });
+  const close = async (): Promise<void> => {
+    server.closeIdleConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { port: bound, close };
 }
 
 interface Answer {

@@ -20,8 +20,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import type { DeployRequest, McpContext } from "./context.ts";
-import { MAX_SESSIONS } from "./http.ts";
-import { listenMcp } from "./listen.ts";
+import { listenMcp, MAX_SESSIONS } from "./http.ts";
 
 const records = catalogRecords();
 let stack = new AsyncDisposableStack();

@@ -15,8 +15,7 @@ import {
   MODELS,
 } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { fitOnFlavors } from "../../src/capacity/fit/flavor-fit.ts";
-import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import { fitOfService, fitOnFlavors } from "../../src/capacity/fit/service-fit.ts";
 import { findNamedModels } from "../../src/capacity/named-models.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { compareText } from "../../src/util/text.ts";

@@ -5,6 +5,7 @@ import {
   BENCHMARK_TOKENS,
   BENCHMARK_WARMUPS,
   type BenchmarkPlan,
+  type BenchmarkResult,
   type BenchmarkSettings,
 } from "../../api/benchmark.ts";
 import { defaultSpeedOf, SPEED_SETTINGS, speedSettingsOf } from "../../api/engine-settings.ts";
@@ -14,8 +15,9 @@ import type { InferenceService, InferenceServiceSpec } from "../../api/inference
 import { mainModelOf } from "../../api/inference-service/roles.ts";
 import type { Model } from "../../api/model.ts";
 import { engineDescription } from "../../engines/registry.ts";
+import { publicSource } from "../../models/source/parse.ts";
 import { goDurationSeconds } from "../../util/go-duration.ts";
-import { formatOf } from "../resolve.ts";
+import { formatOf, quantizationOfWeights } from "../resolve.ts";
 import { platformOf, runsOn } from "../runs-on.ts";
 import { candidateRuntimes } from "../runtime-choice.ts";
 import { type BenchmarkSubject, type BenchmarkTable, benchmarkKey, contentOf, resultFor } from "./table.ts";
@@ -119,6 +121,15 @@ function measurableRuntime(model: Model, service: InferenceService | undefined):
     if (error instanceof MetalbridgeError) return undefined;
     throw error;
   }
+}
+
+/** How results name the Model, without credentials of its source. */
+export function identityOfModel(model: Model): Pick<BenchmarkResult, "model" | "sha256" | "quantization"> {
+  return {
+    model: publicSource(model.spec.source),
+    sha256: model.status?.sha256,
+    quantization: quantizationOfWeights(model)?.slice(0, 64),
+  };
 }
 
 /** spec.benchmark of the Model with all defaults. */

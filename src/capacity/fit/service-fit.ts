@@ -1,20 +1,25 @@
-/** Determines where another replica of a service would fit, from the objects of the cluster, in the same way as the controller. Pure. */
+/** Determines where another replica of a service would fit, from the objects of the cluster, in the same way as the controller; on the flavors of its Model, if it has some. Pure. */
 
 import { MetalbridgeError } from "../../api/errors.ts";
+import type { Flavor } from "../../api/flavors.ts";
 import type { Host } from "../../api/host.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
+import type { Model } from "../../api/model.ts";
 import { keyOf } from "../../api/names.ts";
 import type { Backend } from "../backend.ts";
 import { speedsByClass, subjectOf } from "../benchmark/subject.ts";
 import { type BenchmarkTable, NO_BENCHMARKS } from "../benchmark/table.ts";
 import { type Claim, claimWith } from "../claim.ts";
 import { demandOf } from "../demand.ts";
+import { onHostsOf } from "../flavors/apply.ts";
+import { contradictionOf } from "../flavors/contradictions.ts";
+import { flavorsOf, platformOfFlavor } from "../flavors/narrow.ts";
 import type { NamedModels } from "../named-models.ts";
 import { claimOfReplica } from "../placement/claims.ts";
 import { hostFacts } from "../placement/host-facts.ts";
 import type { Demand } from "../placement/types.ts";
-import { type Resolved, resolveService } from "../resolve.ts";
+import { type Resolved, resolveService, withParams } from "../resolve.ts";
 import type { ScoreWeights } from "../score.ts";
 import { explainFit, type FitReport } from "./fit.ts";
 
@@ -74,4 +79,49 @@ export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit
     nowMs,
   );
   return { report, demand, template, claim, beyondTraining };
+}
+
+export interface FlavorFit extends ServiceFit {
+  /** The flavor of the answer: the first one with room on a host, or else the first one for hosts. Undefined without flavors. */
+  readonly flavor: string | undefined;
+  /** Flavors for pods, which kube-scheduler places. */
+  readonly inPods: readonly string[];
+}
+
+/** Throws MetalbridgeError if the service cannot run on any host in its current form. */
+export function fitOnFlavors(objects: ServiceObjects & { readonly model: Model }, nowMs: number): FlavorFit {
+  const { service, model } = objects;
+  const narrowed = flavorsOf(service.spec, model);
+  if (narrowed === undefined) return { ...fitOfService(objects, nowMs), flavor: undefined, inPods: [] };
+  const { flavors, unknown } = narrowed;
+  const owner = `Model ${model.metadata.name}`;
+  if (flavors.length === 0)
+    throw new MetalbridgeError("FlavorNotFound", `${owner} has no flavor ${unknown.join(", ")}`);
+  const judged = flavors.map((flavor) => ({ flavor, problem: problemOnHosts(service, flavor) }));
+  const [first, ...others] = judged.filter(({ problem }) => problem === undefined);
+  if (first === undefined) {
+    const reasons = judged.map(({ flavor, problem }) => `${flavor.name}: ${problem}`).join("; ");
+    throw new MetalbridgeError("NoFlavorFits", `no flavor of ${owner} runs on hosts: ${reasons}`);
+  }
+  const inPods = flavors.filter((one) => platformOfFlavor(one) === "Pods").map(({ name }) => name);
+  const answer = ({ flavor }: { readonly flavor: Flavor }): FlavorFit => ({
+    ...fitOn(objects, flavor, nowMs),
+    flavor: flavor.name,
+    inPods,
+  });
+  const hasRoom = ({ report }: ServiceFit) => report.choice !== undefined;
+  const ofFirst = answer(first);
+  return hasRoom(ofFirst) ? ofFirst : (others.map(answer).find(hasRoom) ?? ofFirst);
+}
+
+function problemOnHosts({ spec }: InferenceService, flavor: Flavor): string | undefined {
+  return platformOfFlavor(flavor) === "Pods"
+    ? "it selects nodes, where kube-scheduler decides"
+    : contradictionOf(spec, flavor);
+}
+
+function fitOn(objects: ServiceObjects, flavor: Flavor, nowMs: number): ServiceFit {
+  const { service, backend } = objects;
+  const placed = withParams(onHostsOf(service, flavor), flavor.params, backend);
+  return fitOfService({ ...objects, service: placed }, nowMs);
 }
