@@ -12,6 +12,7 @@ import { processFacts } from "../src/http/metrics/process-facts.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
+import { followTls, readTls, type TlsFiles } from "../src/http/tls-files.ts";
 import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createSelfReviews } from "../src/kube/review/self-reviews.ts";
@@ -40,7 +41,6 @@ import { type ServerFacts, serverMetrics } from "./metrics.ts";
 import { createReach } from "./reach.ts";
 import { createApp } from "./rest/app.ts";
 import { createRestAuthorizer } from "./rest/authorize.ts";
-import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
 
 export interface ServerOptions {
   readonly config: ServerConfig;

@@ -52,7 +52,7 @@ export function noteReplica(density: Density, key: string, replica: InferenceRep
   density.setHeld(key, on, replica && memoryOfReplica(replica));
 }
 
-/** `pod` is undefined if it was deleted. One that has ended holds nothing. */
+/** `pod` is undefined if it was deleted. One that has finished holds nothing. */
 export function notePod(density: Density, key: string, pod: Pod | undefined): void {
   const name = pod === undefined || hasPodEnded(pod) ? undefined : pod.spec.nodeName;
   const on = name === undefined ? undefined : ({ kind: "Node", name } as const);

@@ -1,6 +1,6 @@
 /**
  * Answers the requests of schedulers. Every failure has a status code and a text, and no request can end the process. The port is one
- * of its own, because kube-scheduler sends no token, and nobody else is answered without one.
+ * of its own, because kube-scheduler sends no token, and the API answers no request without one.
  */
 import {
   createServer as createHttpServer,
@@ -14,9 +14,9 @@ import type { ScoreWeights } from "../../src/capacity/score.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn } from "../../src/http/listener.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
+import { followTls, readTls, type TlsFiles } from "../../src/http/tls-files.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { followTls, readTls, type TlsFiles } from "../tls-files.ts";
 import { type ExtenderNeed, mismatchOf, scoreCandidates } from "./decide.ts";
 import type { ExtenderCluster } from "./facts.ts";
 import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";
