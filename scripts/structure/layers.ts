@@ -48,6 +48,11 @@ export const LAYERS: readonly Layer[] = [
     isPure: true,
   },
   {
+    folder: "src/capacity/revision-data.ts",
+    imports: ["src/api/", "src/capacity/", "src/engines/", "src/util/", ...KUBE_TYPES],
+    isPure: true,
+  },
+  {
     folder: "src/capacity/rollback/",
     imports: [
       "src/api/",
