@@ -18,7 +18,7 @@ import { countServing } from "../groups/groups.ts";
 import { isServingReplica } from "../hosts/rollout/slots.ts";
 import { type LiveService, modelKeyOf, namedModels } from "../path.ts";
 import { usableClasses } from "../pods/claims.ts";
-import { podsInputOf } from "../pods/input.ts";
+import { podsInputOf } from "../pods/pass.ts";
 import { isReadyPod, readPods } from "../pods/pods.ts";
 import { type JudgePorts, judgeFlavors } from "./judge.ts";
 

@@ -9,8 +9,14 @@ import { applyServiceSteps } from "../apply/apply.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
 import { removals } from "../owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
-import { podsInputOf } from "../pods/input.ts";
-import { CONFLICT_RETRY_MS, observePods, offloadOf, reportRestored, updateQueue } from "../pods/pass.ts";
+import {
+  CONFLICT_RETRY_MS,
+  observePods,
+  offloadOf,
+  podsInputOf,
+  reportRestored,
+  updateQueue,
+} from "../pods/pass.ts";
 import { planPods } from "../pods/plan.ts";
 import { countRefused, isInGroup } from "../pods/pods.ts";
 import type { PodsPorts } from "../pods/ports.ts";

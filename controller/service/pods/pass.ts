@@ -6,8 +6,10 @@ import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { reportOn } from "../../watches/events.ts";
 import type { Surroundings } from "../../workload/contract.ts";
-import type { PodsResolved } from "../../workload/resolve.ts";
+import { withStage } from "../../workload/flavors/build.ts";
+import type { PodsInput, PodsResolved } from "../../workload/resolve.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
+import { type LiveService, modelKeyOf, namedModels } from "../path.ts";
 import { withMissingClass } from "./claims.ts";
 import { readDevices } from "./devices.ts";
 import { readMountProblem } from "./mounts.ts";
@@ -64,4 +66,23 @@ export function updateQueue(
   const { priority, sinceMs } = unscheduled ?? {};
   const isWaiting = priority !== undefined && sinceMs !== undefined;
   onPositions(podsQueue.set(key, isWaiting ? { key, priority, sinceMs } : undefined));
+}
+
+/** The input of the pod template of a service, with the settings of the flavors that it runs on. */
+export function podsInputOf(
+  { watches, settings }: Pick<PodsPorts, "watches" | "settings">,
+  { service, own, flavor, backend }: LiveService,
+): PodsInput {
+  const input: PodsInput = {
+    service,
+    backend,
+    ...namedModels(watches.models, service),
+    isOnlyService: watches.servicesOfModel.of(modelKeyOf(service)).length === 1,
+    settings,
+    revisions: own.revisions,
+  };
+  const { model } = input;
+  return flavor?.on === "Pods" && model !== undefined
+    ? { ...input, ...withStage(service, model, flavor.stage, input.backend?.spec.engine) }
+    : input;
 }

@@ -3,11 +3,12 @@
 import { ANNOTATION_NODE_MOVE } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { type Blocked, quantizationOfWeights } from "../../../src/capacity/resolve.ts";
+import type { ScoreWeights } from "../../../src/capacity/score.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { benchmarksIn } from "../../watches/benchmarks.ts";
-import { reportOn } from "../../watches/events.ts";
+import { type ReportedEvent, reportOn } from "../../watches/events.ts";
 import { readReportedNode } from "../../watches/nodes.ts";
 import { matchesFlavors } from "../../workload/flavors/nodes.ts";
 import { hasGate, hasSeveralTerms, isChosenByUser } from "../../workload/pod.ts";
@@ -15,17 +16,24 @@ import { type PodsInput, type PodsResolved, resolvePods } from "../../workload/r
 import { podRevisionOf } from "../../workload/revision.ts";
 import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
-import type { Rejection } from "../apply/rejection.ts";
+import type { ApplyOutcome } from "../apply/run.ts";
 import { type OwnedObjects, ownedForPods } from "../owned/observe.ts";
+import type { ServiceStep } from "../owned/steps.ts";
 import { planTeardown, removals } from "../owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
-import { gatedPods, outdatedPods, releasePods, replacePods } from "./gates.ts";
+import { type GateDecision, gatedPods, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
-import { podsInputOf } from "./input.ts";
-import { type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
+import { type MoveInput, type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
 import { nodeFiguresFor } from "./node-figures.ts";
 import { judgeNodes, nodeChoiceOf, nodesCondition, type ObservedNodes, scoreNodes } from "./nodes.ts";
-import { CONFLICT_RETRY_MS, observePods, offloadOf, reportRestored, updateQueue } from "./pass.ts";
+import {
+  CONFLICT_RETRY_MS,
+  observePods,
+  offloadOf,
+  podsInputOf,
+  reportRestored,
+  updateQueue,
+} from "./pass.ts";
 import { planPods } from "./plan.ts";
 import {
   countRefused,
@@ -38,7 +46,14 @@ import {
 } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
 import { readQuota } from "./quota.ts";
-import { isOf, planPodsRollout, podsToProbe, type Rollout, renewalOf } from "./rollout.ts";
+import {
+  isOf,
+  type PodsRolloutInput,
+  planPodsRollout,
+  podsToProbe,
+  type Rollout,
+  renewalOf,
+} from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
 const LEAVES_PODS = {
@@ -75,56 +90,139 @@ function ownPods({ pods }: OwnedObjects): readonly Pod[] {
   return pods.filter((pod) => !isInGroup(pod));
 }
 
+/** One pass: observe, plan, act, report. */
 async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResult> {
-  const { key, service, own } = live;
-  const { watches, clock } = ports;
-  const input = podsInputOf(ports, live);
-  const { model } = input;
-  const [deployment] = own.deployments;
-  const { pods, recheckAfterMs: mountsAfterMs } = await observePods(ports, own);
-  const resolved = live.blocked ?? resolvePods(input);
-  const nodes = observeNodes(ports, input, resolved);
-  const { resolution, move } = withMove(ports, resolved, { pods, live });
-  // First, because the pods wait, and a later step may fail.
-  const ungated = await choosePodNodes(ports, live, { nodes, resolution, move });
-  const rollout =
-    resolution.at === "resolved"
-      ? await rolloutOf(ports, live, resolution.workload.deployment, move)
-      : undefined;
-  const { obstacle, restored, applied, isBehind, ...run } = await applyServiceSteps(
-    ports,
-    planPods({
-      service,
-      own,
-      model,
-      backend: live.backend,
-      resolution:
-        resolution.at === "resolved" && rollout !== undefined
-          ? withDeployment(resolution, rollout.deployment)
-          : resolution,
-      hasPodMonitors: watches.podMonitors.isSynced(),
-    }),
+  const observed = await observe(ports, live);
+  const desired = planDesired(live, observed);
+  const rollout = rolloutInputOf(live, desired);
+  const probed = rollout === undefined ? [] : podsToProbe(rollout, observed.nowMs);
+  const inFlight = await readPodsInFlight(ports.client, live.service, probed);
+  const plan = planPass(
+    live,
+    observed,
+    desired,
+    rollout && planPodsRollout(rollout, inFlight, observed.nowMs),
   );
-  reportRestored(ports, service, restored);
-  const rejections = [...ungated, ...run.rejections];
-  updateQueue(ports, key, pods);
-  const observed = {
-    service,
-    model,
-    resolution,
-    // The applied Deployment has a new generation, so its old status does not make the service Ready.
-    deployment: (applied.get("deployments") as Deployment | undefined) ?? deployment,
-    pods,
-    deferral: rollout?.deferral,
-    offload: offloadOf(ports, key, resolution, own.pods),
-    nodes,
-    quota: readQuota(service, own.pods, watches.queueWorkloadsOfOwner.of),
-    queuePosition: ports.podsQueue.positionOf(key),
-    obstacle,
-    rejections,
-  };
+  const outcome = await act(ports, live, observed, plan);
+  return report(ports, live, { observed, plan, outcome });
+}
+
+interface Observed {
+  readonly input: PodsInput;
+  readonly resolution: PodsResolved | Blocked;
+  readonly pods: ObservedPods;
+  readonly nodes: ObservedNodes | undefined;
+  /** Moves of live eviction off nodes. */
+  readonly departures: MoveInput["departures"];
+  readonly weights: ScoreWeights;
+  readonly hasPodMonitors: boolean;
+  readonly nowMs: number;
+  readonly recheckAfterMs: number | undefined;
+}
+
+async function observe(ports: PodsPorts, live: LiveService): Promise<Observed> {
+  const { watches, clock, moving, scoreWeights: weights } = ports;
+  const input = podsInputOf(ports, live);
+  const { pods, recheckAfterMs } = await observePods(ports, live.own);
+  const resolution = live.blocked ?? resolvePods(input);
   return {
-    status: planPodsStatus(observed, isoSeconds(clock.nowMs())),
+    input,
+    resolution,
+    pods,
+    nodes: observeNodes(ports, input, resolution),
+    departures: moving.from(live.key).filter(({ by }) => by === "pod"),
+    weights,
+    hasPodMonitors: watches.podMonitors.isSynced(),
+    nowMs: clock.nowMs(),
+    recheckAfterMs,
+  };
+}
+
+interface PassPlan extends Desired {
+  /** Undefined if no pod waits for the choice of nodes. */
+  readonly gates?: GatePlan | undefined;
+  readonly rollout?: Rollout | undefined;
+  readonly steps: readonly ServiceStep[];
+  readonly events: readonly ReportedEvent[];
+}
+
+function planPass(
+  live: LiveService,
+  observed: Observed,
+  desired: Desired,
+  rollout: Rollout | undefined,
+): PassPlan {
+  const { service, own, backend } = live;
+  const { input, pods, hasPodMonitors } = observed;
+  const { resolution, move } = desired;
+  const applied =
+    resolution.at === "resolved" && rollout !== undefined
+      ? withDeployment(resolution, rollout.deployment)
+      : resolution;
+  const event = (reason: string, action: string, note: string) =>
+    ({ type: "Warning", reason, action, note }) as const;
+  return {
+    ...desired,
+    gates: planGates(live, observed, desired),
+    rollout,
+    steps: planPods({ service, own, model: input.model, backend, resolution: applied, hasPodMonitors }),
+    events: [
+      ...(move?.blocked === undefined
+        ? []
+        : [event("MoveBlocked", "Move", BLOCKED_NOTES[move.blocked](pods))]),
+      ...(rollout?.isForced === true ? [event("IdleTimeoutExceeded", "RollOut", FORCED_NOTE)] : []),
+    ],
+  };
+}
+
+const FORCED_NOTE =
+  "old pods are replaced: they did not become idle in time, so their last requests are drained";
+
+async function act(ports: PodsPorts, live: LiveService, { pods }: Observed, plan: PassPlan) {
+  const { key, service } = live;
+  const { gates, move, steps, events } = plan;
+  if (move?.blocked !== undefined) ports.moving.giveUp(key);
+  for (const event of events) reportOn(ports.record, INFERENCE_SERVICES, service, event);
+  // First, because the pods wait, and a later step may fail.
+  const released = gates === undefined ? [] : await releasePods(ports, gates.gated, gates.decision);
+  const replaced = gates === undefined ? [] : await replacePods(ports, gates.outdated);
+  const outcome = await applyServiceSteps(ports, steps);
+  reportRestored(ports, service, outcome.restored);
+  updateQueue(ports, key, pods);
+  return { ...outcome, rejections: [...released, ...replaced, ...outcome.rejections] };
+}
+
+interface Passed {
+  readonly observed: Observed;
+  readonly plan: PassPlan;
+  readonly outcome: ApplyOutcome;
+}
+
+function report(ports: PodsPorts, live: LiveService, { observed, plan, outcome }: Passed): PathResult {
+  const { key, service, own } = live;
+  const { input, pods, nodes, nowMs } = observed;
+  const { resolution, rollout, move } = plan;
+  const { obstacle, rejections, applied, isBehind } = outcome;
+  const status = planPodsStatus(
+    {
+      service,
+      model: input.model,
+      resolution,
+      // The applied Deployment has a new generation, so its old status does not make the service Ready.
+      deployment: (applied.get("deployments") as Deployment | undefined) ?? own.deployments[0],
+      pods,
+      deferral: rollout?.deferral,
+      offload: offloadOf(ports, key, resolution, own.pods),
+      nodes,
+      quota: readQuota(service, own.pods, ports.watches.queueWorkloadsOfOwner.of),
+      queuePosition: ports.podsQueue.positionOf(key),
+      obstacle,
+      rejections,
+    },
+    isoSeconds(nowMs),
+  );
+  return {
+    status,
     obstacle,
     rejections,
     allocatedFlavor: allocatedFlavorOf(live, pods),
@@ -133,7 +231,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       isBehind ? CONFLICT_RETRY_MS : undefined,
       rollout?.recheckAfterMs,
       move?.recheckAfterMs,
-      mountsAfterMs,
+      observed.recheckAfterMs,
     ]),
   };
 }
@@ -169,30 +267,27 @@ function observeNodes(
   return { at: "judged", judged, weights, hasSeveralTerms: hasSeveralTerms(affinity) };
 }
 
-interface Moved {
+/** The desired objects, on the nodes that a move of live eviction leaves to them. */
+interface Desired {
   readonly resolution: PodsResolved | Blocked;
   /** Undefined if the controller does not choose the nodes. */
   readonly move?: SettledMove;
 }
 
 /** Starts, continues and ends moves of live eviction. */
-function withMove(
-  ports: PodsPorts,
-  resolution: PodsResolved | Blocked,
-  { pods, live }: { readonly pods: ObservedPods; readonly live: LiveService },
-): Moved {
-  const { own, key } = live;
+function planDesired({ service, own }: LiveService, observed: Observed): Desired {
+  const { resolution, pods, departures, nowMs } = observed;
   const [deployment] = own.deployments;
-  if (resolution.at === "blocked" || deployment === undefined || !hasGate(live.service.spec))
+  if (resolution.at === "blocked" || deployment === undefined || !hasGate(service.spec))
     return { resolution };
   const { template, strategy } = deployment.spec;
   const desired = resolution.workload.deployment.spec;
   const move = settleMove({
     renewedAt: renewalOf(template),
     isTemplateSame: podRevisionOf(desired.template) === podRevisionOf(template),
-    departures: ports.moving.from(key).filter(({ by }) => by === "pod"),
+    departures,
     move: nodeMoveOf(deployment),
-    nowMs: ports.clock.nowMs(),
+    nowMs,
     hasMoveStrategy: !isDeepEqual(desired.strategy, SURGE_ONE) && isDeepEqual(strategy, SURGE_ONE),
     pods: {
       isServing: pods.ready > 0,
@@ -203,33 +298,38 @@ function withMove(
       isRollingOut: isRollingOut(deployment),
     },
   });
-  if (move.blocked !== undefined) cancelMove(ports, live, BLOCKED_NOTES[move.blocked](pods));
   return { resolution: move.move === undefined ? resolution : onMove(resolution, move.move), move };
 }
 
+interface GatePlan {
+  readonly gated: readonly Pod[];
+  readonly outdated: readonly Pod[];
+  readonly decision: GateDecision;
+}
+
 /** Chooses the nodes of the pods that wait for it. Without nodes to choose from, the pods start at once, without a preference. */
-async function choosePodNodes(
-  ports: PodsPorts,
-  { key, own }: LiveService,
-  { nodes, resolution, move }: Moved & { readonly nodes: ObservedNodes | undefined },
-): Promise<readonly Rejection[]> {
+function planGates(
+  { own }: LiveService,
+  observed: Observed,
+  { resolution, move }: Desired,
+): GatePlan | undefined {
+  const { nodes, departures, weights } = observed;
   const gated = gatedPods(own.pods);
   // Most passes have no such pod, and scores of all nodes take time.
-  if (gated.length === 0 && !own.pods.some(isUnscheduled)) return [];
+  if (gated.length === 0 && !own.pods.some(isUnscheduled)) return undefined;
   const judged = nodes?.at === "judged" ? nodes.judged : [];
-  const departures = ports.moving.from(key).filter(({ by }) => by === "pod");
-  const leaving = departures.flatMap(({ machine, notTo }) => [machine, ...notTo]);
-  const { scoreWeights } = ports;
-  const choice = nodeChoiceOf(judged, new Set([...leaving, ...(move?.move?.avoid ?? [])]), scoreWeights);
+  // A move that has just been given up leaves no node.
+  const leaving =
+    move?.blocked === undefined ? departures.flatMap(({ machine, notTo }) => [machine, ...notTo]) : [];
+  const choice = nodeChoiceOf(judged, new Set([...leaving, ...(move?.move?.avoid ?? [])]), weights);
   const outdated = outdatedPods(own.pods, judged, choice);
-  if (gated.length + outdated.length === 0) return [];
+  if (gated.length + outdated.length === 0) return undefined;
   const reason =
     nodes === undefined
       ? `no node is preferred: ${resolution.at === "blocked" ? resolution.message : "placement.mode is Manual"}`
       : (nodesCondition(nodes).message ?? "");
-  const score = scoreNodes(judged, scoreWeights)[0]?.score;
-  const released = await releasePods(ports, gated, { choice, reason, score });
-  return [...released, ...(await replacePods(ports, outdated))];
+  const score = scoreNodes(judged, weights)[0]?.score;
+  return { gated, outdated, decision: { choice, reason, score } };
 }
 
 function isRollingOut({ metadata, status = {} }: Deployment): boolean {
@@ -244,12 +344,6 @@ const BLOCKED_NOTES = {
   RollingOut: () => "a rollout is in progress; the pod stays on its node",
 };
 
-function cancelMove({ moving, record }: PodsPorts, { key, service }: LiveService, note: string): void {
-  moving.giveUp(key);
-  const event = { type: "Warning", reason: "MoveBlocked", action: "Move", note } as const;
-  reportOn(record, INFERENCE_SERVICES, service, event);
-}
-
 /** For a move to other nodes, no pod stops before its replacement is ready, even with GPUs. */
 function onMove(resolution: PodsResolved, move: NodeMove): PodsResolved {
   const { metadata, spec } = resolution.workload.deployment;
@@ -261,24 +355,19 @@ function onMove(resolution: PodsResolved, move: NodeMove): PodsResolved {
   });
 }
 
-async function rolloutOf(
-  { client, clock, record }: PodsPorts,
+/** Undefined if the service cannot be resolved: existing pods stay. */
+function rolloutInputOf(
   { service, own }: LiveService,
-  desired: Deployment,
-  move: SettledMove | undefined,
-): Promise<Rollout> {
-  const renewed = move && { at: move.renewedAt };
-  const input = { spec: service.spec, desired, current: own.deployments[0], pods: own.pods, renewed };
-  const nowMs = clock.nowMs();
-  const inFlight = await readPodsInFlight(client, service, podsToProbe(input, nowMs));
-  const rollout = planPodsRollout(input, inFlight, nowMs);
-  if (rollout.isForced) {
-    const note =
-      "old pods are replaced: they did not become idle in time, so their last requests are drained";
-    const event = { type: "Warning", reason: "IdleTimeoutExceeded", action: "RollOut", note } as const;
-    reportOn(record, INFERENCE_SERVICES, service, event);
-  }
-  return rollout;
+  { resolution, move }: Desired,
+): PodsRolloutInput | undefined {
+  if (resolution.at === "blocked") return undefined;
+  return {
+    spec: service.spec,
+    desired: resolution.workload.deployment,
+    current: own.deployments[0],
+    pods: own.pods,
+    renewed: move && { at: move.renewedAt },
+  };
 }
 
 function withDeployment(resolution: PodsResolved, deployment: Deployment): PodsResolved {
