@@ -65,11 +65,6 @@ export const LAYERS: readonly Layer[] = [
     ],
     isPure: true,
   },
-  {
-    folder: "src/capacity/revision-data.ts",
-    imports: ["src/api/", "src/util/", "src/capacity/", "src/engines/", "src/models/", ...KUBE_TYPES],
-    isPure: true,
-  },
   { folder: "src/capacity/devices/", imports: ["src/api/", "src/util/", ...KUBE_TYPES], isPure: true },
   { folder: "src/doctor/", imports: ["src/api/", "src/engines/", "src/util/"], isPure: true },
   { folder: "src/gateway/", imports: ["src/api/", "src/util/", ...KUBE_TYPES], isPure: true },
