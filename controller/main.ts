@@ -3,8 +3,9 @@
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import type { Fitness } from "../src/capacity/fitness.ts";
-import { healthRoutes, listen, type RouteHandler, readyRoute } from "../src/http/listener.ts";
+import { healthRoutes, listen, readyRoute } from "../src/http/listener.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
+import type { RouteHandler } from "../src/http/routes.ts";
 import { proxyVariables, reportProxies } from "../src/hub/proxy.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
@@ -93,7 +94,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const elastic = startElastic(config, { connection, clock, log, signal });
   try {
     const routes = routesOf(() => state, preflight, metricsRoute(metrics.text, clock));
-    const port = await listen({ ...healthOf(config), routes, otherwise: elastic.otherwise, signal });
+    const port = await listen({ ...healthOf(config), routes: { ...routes, ...elastic.routes }, signal });
     await serveTunnel(options, target);
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");

@@ -1,8 +1,8 @@
 /** Serves llmfit's REST API about this machine, for the agent and for `metalbridge node`. */
 import type { IncomingMessage } from "node:http";
 import { readBodyText } from "../../src/http/body.ts";
-import type { HttpResponse } from "../../src/http/listener.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
+import type { HttpResponse } from "../../src/http/routes.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { listenWithRetry } from "./server.ts";
 

@@ -1,5 +1,4 @@
 /** Serves engine logs and doctor's report to users of the cluster who have no login on this host. Loaded only if remote access is on. */
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
@@ -7,12 +6,18 @@ import { DOCTOR_ACCOUNT, LOGS_ACCOUNT } from "../../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn } from "../../src/http/listener.ts";
+import {
+  createRoutes,
+  type HttpResponse,
+  type RoutedRequest,
+  type RouteHandler,
+} from "../../src/http/routes.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
 import type { PeerIdentity } from "../peers/identity.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
 import { createRateLimiter } from "../store/download/host-limits.ts";
-import type { AuthorizeToken } from "./authorize.ts";
+import type { AuthorizeToken, Requester } from "./authorize.ts";
 import type { LogRange } from "./log-reader.ts";
 import { type LogLimits, sendLog } from "./send-log.ts";
 
@@ -52,19 +57,28 @@ const REQUEST_MS = 10_000;
 const MAX_HEADER_BYTES = 8_192;
 const KEEPALIVE_MS = 15_000;
 
-interface Refusal {
-  readonly status: number;
-  readonly message: string;
-}
-
-type Handle = (response: ServerResponse, namespace: string, name: string) => Promise<Refusal | undefined>;
+/** Answers a request of an account. Undefined: it has sent the response. */
+type Handle = (
+  routed: RoutedRequest,
+  account: Extract<Requester, { readonly at: "account" }>,
+) => Promise<HttpResponse | undefined>;
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function startRemoteServer(options: RemoteServerOptions): Promise<number> {
-  const { identity, log, clock, limits = REMOTE_LIMITS } = options;
+  const { identity, log, limits = REMOTE_LIMITS } = options;
   const { key, cert } = identity;
-  const logs = createLogs(options);
-  const doctor = createDoctor(options);
+  const handle = createRoutes({
+    routes: {
+      "/v1/logs/*": options.replicas === undefined ? off("logs") : forAccounts(createLogs(options), options),
+      "/v1/doctor":
+        options.doctor === undefined ? off("doctor") : forAccounts(createDoctor(options), options),
+    },
+    refuse,
+    onError: (err) => {
+      log.warn({ err }, "cannot answer a remote request");
+      return refuse(500, "the agent could not answer; see its log");
+    },
+  });
   const server = createServer(
     {
       key,
@@ -79,19 +93,7 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
     },
     (request, response) => {
       request.socket.setKeepAlive(true, KEEPALIVE_MS);
-      answer(request, response, options, { logs, doctor })
-        .then((refusal) => refusal !== undefined && refuse(response, refusal))
-        .catch((err: unknown) => {
-          log.warn({ err }, "cannot answer a remote request");
-          if (response.headersSent) response.destroy();
-          else refuse(response, { status: 500, message: "the agent could not answer; see its log" });
-        })
-        .finally(() => {
-          // An unread answer occupies memory.
-          if (response.closed) return;
-          const cancel = clock.after(limits.log.stallMs, () => response.destroy());
-          response.once("close", cancel);
-        });
+      handle(request, response);
     },
   );
   // One request per connection: each has its own token.
@@ -102,79 +104,73 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
   return listenOn(server, options);
 }
 
-interface Routes {
-  readonly logs: (uid: string, query: URLSearchParams) => Handle;
-  readonly doctor: Handle;
+/** Answers requests with a token that the API server accepts for this host. */
+function forAccounts(
+  handle: Handle,
+  { authorize, clock, limits = REMOTE_LIMITS }: RemoteServerOptions,
+): RouteHandler {
+  return async (routed) => {
+    const { request, response } = routed;
+    const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? "")?.[1];
+    if (token === undefined) return refuse(401, "send a token: Authorization: Bearer …");
+    const requester = await authorize(token);
+    if (requester.at === "unknown") return refuse(503, requester.why);
+    if (requester.at === "stranger")
+      return refuse(401, "the API server does not accept this token for this host");
+    // After `close` was emitted, a log would occupy one of the reader slots until its maximum duration.
+    if (response.closed) return undefined;
+    const answer = await handle(routed, requester);
+    // An unread answer occupies memory.
+    const cancel = clock.after(limits.log.stallMs, () => response.destroy());
+    response.once("close", cancel);
+    return answer;
+  };
 }
 
-async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: RemoteServerOptions,
-  routes: Routes,
-): Promise<Refusal | undefined> {
-  if (request.method !== "GET") return { status: 405, message: "only GET is allowed" };
-  const handle = routeOf(request.url ?? "", options, routes);
-  if (typeof handle !== "function") return handle;
-  const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? "")?.[1];
-  if (token === undefined) return { status: 401, message: "send a token: Authorization: Bearer …" };
-  const requester = await options.authorize(token);
-  if (requester.at === "unknown") return { status: 503, message: requester.why };
-  if (requester.at === "stranger")
-    return { status: 401, message: "the API server does not accept this token for this host" };
-  // After `close` was emitted, a log would occupy one of the reader slots until its maximum duration.
-  if (response.closed) return undefined;
-  return handle(response, requester.namespace, requester.name);
-}
-
-function routeOf(target: string, options: RemoteServerOptions, { logs, doctor }: Routes): Handle | Refusal {
-  const [path = "", query = ""] = target.split("?");
-  const uid = /^\/v1\/logs\/([-0-9a-zA-Z]{1,64})$/.exec(path)?.[1];
-  if (uid !== undefined)
-    return options.replicas === undefined ? off("logs") : logs(uid, new URLSearchParams(query));
-  if (path === "/v1/doctor") return options.doctor === undefined ? off("doctor") : doctor;
-  return { status: 404, message: "not found" };
-}
-
-function off(what: "logs" | "doctor"): Refusal {
-  return { status: 404, message: `remoteAccess.${what} is off on this host` };
+function off(what: "logs" | "doctor"): RouteHandler {
+  return () => refuse(404, `remoteAccess.${what} is off on this host`);
 }
 
 /** A replica of another namespace gets the same answer as one that does not exist. */
-function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS }: RemoteServerOptions) {
+function createLogs({
+  replicas,
+  stateDir,
+  clock,
+  signal,
+  limits = REMOTE_LIMITS,
+}: RemoteServerOptions): Handle {
   const pace = createRateLimiter(limits.bytesPerSecond, clock);
   const reading: string[] = [];
-  return (uid: string, query: URLSearchParams): Handle =>
-    async (response, namespace, name) => {
-      const exists = replicas?.().some((one) => one.uid === uid && one.namespace === namespace) === true;
-      if (name !== LOGS_ACCOUNT || !exists)
-        return {
-          status: 404,
-          message: `this host has no replica in the namespace of the token's account; use a token of ${LOGS_ACCOUNT} in the replica's namespace`,
-        };
-      const range = rangeOf(query);
-      if (range === undefined) return { status: 400, message: "tail must be a number of lines" };
-      const own = reading.filter((one) => one === namespace).length;
-      if (reading.length >= limits.readers || own >= limits.readersPerNamespace)
-        return { status: 429, message: "too many logs of this host are being read; try again later" };
-      reading.push(namespace);
-      const closed = new AbortController();
-      response.once("close", () => closed.abort());
-      try {
-        await sendLog(response, {
-          range,
-          pace,
-          clock,
-          limits: limits.log,
-          dir: join(stateDir, ENGINES_FOLDER, uid),
-          follow: query.has("follow"),
-          signal: AbortSignal.any([signal, closed.signal]),
-        });
-      } finally {
-        reading.splice(reading.indexOf(namespace), 1);
-      }
-      return undefined;
-    };
+  return async ({ parameters: [uid = ""], query, response }, { namespace, name }) => {
+    const exists = replicas?.().some((one) => one.uid === uid && one.namespace === namespace) === true;
+    if (name !== LOGS_ACCOUNT || !exists)
+      return refuse(
+        404,
+        `this host has no replica in the namespace of the token's account; use a token of ${LOGS_ACCOUNT} in the replica's namespace`,
+      );
+    const range = rangeOf(query);
+    if (range === undefined) return refuse(400, "tail must be a number of lines");
+    const own = reading.filter((one) => one === namespace).length;
+    if (reading.length >= limits.readers || own >= limits.readersPerNamespace)
+      return refuse(429, "too many logs of this host are being read; try again later");
+    reading.push(namespace);
+    const closed = new AbortController();
+    response.once("close", () => closed.abort());
+    try {
+      await sendLog(response, {
+        range,
+        pace,
+        clock,
+        limits: limits.log,
+        dir: join(stateDir, ENGINES_FOLDER, uid),
+        follow: query.has("follow"),
+        signal: AbortSignal.any([signal, closed.signal]),
+      });
+    } finally {
+      reading.splice(reading.indexOf(namespace), 1);
+    }
+    return undefined;
+  };
 }
 
 function rangeOf(query: URLSearchParams): LogRange | undefined {
@@ -198,16 +194,13 @@ function createDoctor({ doctor, clock, signal, limits = REMOTE_LIMITS }: RemoteS
     report.then(done, done);
     return report;
   };
-  return async (response, namespace, name) => {
+  return async (_, { namespace, name }) => {
     if (namespace !== NAMESPACE_SYSTEM || name !== DOCTOR_ACCOUNT)
-      return { status: 403, message: `the token does not belong to ${NAMESPACE_SYSTEM}/${DOCTOR_ACCOUNT}` };
-    const report = await run();
-    response.writeHead(200, { "content-type": "application/json", connection: "close" }).end(report);
-    return undefined;
+      return refuse(403, `the token does not belong to ${NAMESPACE_SYSTEM}/${DOCTOR_ACCOUNT}`);
+    return { status: 200, body: await run(), type: "application/json" };
   };
 }
 
-function refuse(response: ServerResponse, { status, message }: Refusal): void {
-  response.writeHead(status, { "content-type": "application/json", connection: "close" });
-  response.end(JSON.stringify({ message }));
+function refuse(status: number, message: string): HttpResponse {
+  return { status, body: { message } };
 }

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { createRoutes } from "../../src/http/routes.ts";
+import { serveHttp } from "../../test/bed/http-server.ts";
 import { aggregatorOf } from "./aggregator.ts";
-import { answerExternalMetrics, answerLoad, requestsOf } from "./api.ts";
+import { answerLoad, externalMetricsRoutes, failure, requestsOf } from "./api.ts";
 
 function serviceOf(name: string, status: object, replicas = 1): InferenceService {
   return { metadata: { namespace: "team", name }, spec: { replicas }, status } as unknown as InferenceService;
@@ -22,7 +24,15 @@ const source = {
 };
 const BASE = "/apis/external.metrics.k8s.io/v1beta1";
 const METRIC = `${BASE}/namespaces/team/metalbridge_requests_in_flight`;
-const ask = (url: string) => answerExternalMetrics(url, source, "2026-11-26T00:00:00Z");
+
+/** Over real HTTP. */
+async function ask(url: string) {
+  const routes = externalMetricsRoutes(source, () => "2026-11-26T00:00:00Z");
+  await using server = await serveHttp(createRoutes({ routes, refuse: failure }));
+  const response = await fetch(server.url + url);
+  const body: ReturnType<typeof failure>["body"] = JSON.parse(await response.text());
+  return { status: response.status, body };
+}
 
 test.each<[string, object, number, number | undefined]>([
   ["busy", { readyReplicas: 1, performance: { requestsInFlight: 2 } }, 1, 2],
@@ -46,20 +56,23 @@ test.each<[string, object, number, number | undefined]>([
   expect(requestsOf(serviceOf("chat", status, replicas))).toBe(expected);
 });
 
-test("discovery names the metric", () => {
-  expect(ask(BASE)).toMatchObject({ status: 200, body: { kind: "APIResourceList" } });
-  expect(ask("/apis/external.metrics.k8s.io")).toMatchObject({ status: 200, body: { kind: "APIGroup" } });
-  expect(ask("/apis")).toMatchObject({ status: 404, body: { kind: "Status" } });
-  expect(ask(`${BASE}/namespaces/team/other`).status).toBe(404);
+test("discovery names the metric", async () => {
+  expect(await ask(BASE)).toMatchObject({ status: 200, body: { kind: "APIResourceList" } });
+  expect(await ask("/apis/external.metrics.k8s.io")).toMatchObject({
+    status: 200,
+    body: { kind: "APIGroup" },
+  });
+  expect(await ask("/apis")).toMatchObject({ status: 404, body: { kind: "Status" } });
+  expect((await ask(`${BASE}/namespaces/team/other`)).status).toBe(404);
 });
 
-test("a metric has the services of its namespace whose load is known, selected by label", () => {
-  expect(ask(METRIC).body).toMatchObject({
+test("a metric has the services of its namespace whose load is known, selected by label", async () => {
+  expect((await ask(METRIC)).body).toMatchObject({
     kind: "ExternalMetricValueList",
     items: [{ value: "3250m" }, { value: "0m" }],
   });
   const selected = `${METRIC}?labelSelector=${encodeURIComponent("metalbridge.dev/service=busy")}`;
-  expect(ask(selected).body.items).toEqual([
+  expect((await ask(selected)).body.items).toEqual([
     {
       metricName: "metalbridge_requests_in_flight",
       metricLabels: { "metalbridge.dev/service": "busy" },
@@ -67,16 +80,15 @@ test("a metric has the services of its namespace whose load is known, selected b
       value: "3250m",
     },
   ]);
-  expect(ask(`${METRIC}?labelSelector=a%3Db`).body.items).toEqual([]);
-  expect(ask(`${METRIC}?labelSelector=a%20in%20(b)`).status).toBe(400);
+  expect((await ask(`${METRIC}?labelSelector=a%3Db`)).body.items).toEqual([]);
+  expect((await ask(`${METRIC}?labelSelector=a%20in%20(b)`)).status).toBe(400);
 });
 
 test("KEDA gets a number, or an error where none is known", () => {
-  expect(answerLoad("/load/team/busy", source)).toEqual({ status: 200, body: { requestsInFlight: 3.25 } });
-  expect(answerLoad("/load/team/starting", source)?.status).toBe(503);
-  expect(answerLoad("/load/team/mute", source)?.status).toBe(503);
-  expect(answerLoad("/load/team/none", source)?.status).toBe(404);
-  expect(answerLoad("/load/team", source)).toBeUndefined();
+  expect(answerLoad("team/busy", source)).toEqual({ status: 200, body: { requestsInFlight: 3.25 } });
+  expect(answerLoad("team/starting", source).status).toBe(503);
+  expect(answerLoad("team/mute", source).status).toBe(503);
+  expect(answerLoad("team/none", source).status).toBe(404);
 });
 
 test("the aggregator is known only with an authority and readable names", () => {

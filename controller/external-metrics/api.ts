@@ -1,6 +1,7 @@
 /** The API external.metrics.k8s.io/v1beta1, of which autoscalers read the load of services. Pure. */
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { RoutedRequest, Routes } from "../../src/http/routes.ts";
 
 const API_GROUP = "external.metrics.k8s.io";
 const GROUP_VERSION = `${API_GROUP}/v1beta1`;
@@ -9,6 +10,9 @@ export const API_SERVICE_NAME = `v1beta1.${API_GROUP}`;
 
 /** Requests of a service, processed and queued, as a mean over the last minute. */
 export const REQUESTS_METRIC = "metalbridge_requests_in_flight";
+
+/** The route at which KEDA reads the load of a service. */
+export const LOAD_PATH = loadPath("*", "*");
 
 /** Path below the controller's URL at which KEDA reads the load of a service. */
 export function loadPath(namespace: string, name: string): string {
@@ -36,11 +40,9 @@ export function requestsOf({ spec, status }: InferenceService): number | undefin
   return readyReplicas > 0 || (spec.replicas === 0 && replicas === 0) ? 0 : undefined;
 }
 
-/** Answers a GET request for `/load/NAMESPACE/NAME`. Undefined for another path. */
-export function answerLoad(path: string, services: LoadSource): ExternalAnswer | undefined {
-  const [, namespace, name] = /^\/load\/([^/]+)\/([^/]+)$/.exec(path) ?? [];
-  if (namespace === undefined || name === undefined) return undefined;
-  const service = services.get(`${namespace}/${name}`);
+/** The load of the service `namespace/name`. */
+export function answerLoad(key: string, services: LoadSource): ExternalAnswer {
+  const service = services.get(key);
   if (service === undefined) return { status: 404, body: { error: "no such service" } };
   const requestsInFlight = requestsOf(service);
   return requestsInFlight === undefined
@@ -51,16 +53,24 @@ export function answerLoad(path: string, services: LoadSource): ExternalAnswer |
 const UNKNOWN_LOAD =
   "the load of the service is not known: no replica is ready, or a ready replica does not report its requests";
 
-/** Answers a GET request of the aggregator. `url` has the path and the query. */
-export function answerExternalMetrics(url: string, services: LoadSource, nowIso: string): ExternalAnswer {
-  const { pathname, searchParams } = new URL(url, "https://metalbridge.invalid");
-  if (pathname === `/apis/${GROUP_VERSION}`) return { status: 200, body: RESOURCES };
-  if (pathname === `/apis/${API_GROUP}`) return { status: 200, body: API };
-  const [, namespace, metric] = METRIC_PATH.exec(pathname) ?? [];
-  if (namespace === undefined || metric !== REQUESTS_METRIC) return failure(404, "NotFound", "not found");
-  const selector = parseSelector(searchParams.get("labelSelector") ?? "");
+/** The routes for the aggregator. */
+export function externalMetricsRoutes(services: LoadSource, nowIso: () => string): Routes {
+  return {
+    [`/apis/${API_GROUP}`]: () => ({ status: 200, body: API }),
+    [`/apis/${GROUP_VERSION}`]: () => ({ status: 200, body: RESOURCES }),
+    [`/apis/${GROUP_VERSION}/namespaces/*/${REQUESTS_METRIC}`]: (routed) =>
+      answerValues(routed, services, nowIso()),
+  };
+}
+
+function answerValues(
+  { parameters: [namespace], query }: Pick<RoutedRequest, "parameters" | "query">,
+  services: LoadSource,
+  nowIso: string,
+): ExternalAnswer {
+  const selector = parseSelector(query.get("labelSelector") ?? "");
   if (selector === undefined)
-    return failure(400, "BadRequest", "labelSelector supports only equality, for example a=b,c=d");
+    return failure(400, "labelSelector supports only equality, for example a=b,c=d");
   const items = services
     .list()
     .filter(({ metadata }) => metadata.namespace === namespace)
@@ -68,15 +78,13 @@ export function answerExternalMetrics(url: string, services: LoadSource, nowIso:
       const metricLabels: Readonly<Record<string, string>> = { [LABEL_SERVICE]: service.metadata.name };
       const requests = requestsOf(service);
       if (requests === undefined || !selector.every(([key, value]) => metricLabels[key] === value)) return [];
-      return [{ metricName: metric, metricLabels, timestamp: nowIso, value: quantityOf(requests) }];
+      return [{ metricName: REQUESTS_METRIC, metricLabels, timestamp: nowIso, value: quantityOf(requests) }];
     });
   return {
     status: 200,
     body: { kind: "ExternalMetricValueList", apiVersion: GROUP_VERSION, metadata: {}, items },
   };
 }
-
-const METRIC_PATH = new RegExp(`^/apis/${GROUP_VERSION}/namespaces/([^/]+)/([^/]+)$`);
 
 const RESOURCES = {
   kind: "APIResourceList",
@@ -101,7 +109,17 @@ const API = {
   preferredVersion: VERSION,
 };
 
-export function failure(code: number, reason: string, message: string): ExternalAnswer {
+/** Reasons of a Status, by its code. */
+const REASONS = {
+  400: "BadRequest",
+  401: "Unauthorized",
+  404: "NotFound",
+  405: "MethodNotAllowed",
+  503: "ServiceUnavailable",
+} as const;
+
+export function failure(code: keyof typeof REASONS, message: string): ExternalAnswer {
+  const reason = REASONS[code];
   const body = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message, reason, code };
   return { status: code, body };
 }

@@ -1,12 +1,12 @@
 /** Starts what the controller offers to autoscalers, as far as it is on. */
-import type { ListenOptions } from "../../src/http/listener.ts";
+import type { Routes } from "../../src/http/routes.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { keepCertificate } from "../certificates/rotation.ts";
 import type { ControllerConfig } from "../config.ts";
 import type { AutoscalingSettings, ExternalMetricsOwner } from "../service/autoscaling/scaler.ts";
 import { externalMetricsOf, otherOwner } from "./config.ts";
-import { type LoadOptions, loadRoute, serveExternalMetrics, watchLoad } from "./server.ts";
+import { type LoadOptions, loadRoutes, serveExternalMetrics, watchLoad } from "./server.ts";
 
 /** What the installation offers to autoscalers, which changes with the owner of external.metrics.k8s.io. */
 export interface AutoscalingSource {
@@ -16,8 +16,8 @@ export interface AutoscalingSource {
 }
 
 export interface Elastic {
-  /** Handles requests of KEDA. */
-  readonly otherwise: ListenOptions["otherwise"];
+  /** Routes for KEDA. */
+  readonly routes: Routes;
   readonly autoscaling: AutoscalingSource;
   /** Keeps the certificate while this process leads. */
   readonly onLead: (leading: LoadOptions & { readonly client: KubeClient }) => void;
@@ -32,7 +32,7 @@ export function startElastic(config: ControllerConfig, options: LoadOptions): El
   const load = external === undefined && loadEndpoint === undefined ? undefined : watchLoad(options);
   if (external !== undefined && load !== undefined) serveExternalMetrics({ ...external, ...options }, load);
   return {
-    otherwise: loadEndpoint === undefined || load === undefined ? undefined : loadRoute(load),
+    routes: loadEndpoint === undefined || load === undefined ? {} : loadRoutes(load),
     autoscaling: {
       settings: () => ({ externalMetrics, loadEndpoint }),
       onChange: (listener) => {

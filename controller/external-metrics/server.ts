@@ -2,12 +2,9 @@
  * Serves the load of services to autoscalers: external.metrics.k8s.io for the aggregator of the API server, and a path for KEDA. It
  * uses a separate watch, so that every controller serves it, not only the leader.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { createServer, type Server } from "node:https";
 import type { TLSSocket } from "node:tls";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { limitConnections } from "../../src/http/connections.ts";
-import type { HttpResponse } from "../../src/http/listener.ts";
+import { createRoutes, type Routes } from "../../src/http/routes.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { CONFIG_MAPS, SECRETS } from "../../src/kube/kinds.ts";
 import type { ConfigMap, Secret } from "../../src/kube/objects.ts";
@@ -17,7 +14,7 @@ import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createCertifiedListener } from "../certificates/listener.ts";
 import { type Aggregator, aggregatorOf } from "./aggregator.ts";
-import { answerExternalMetrics, answerLoad, type ExternalAnswer, failure, type LoadSource } from "./api.ts";
+import { answerLoad, externalMetricsRoutes, failure, LOAD_PATH, type LoadSource } from "./api.ts";
 
 export interface LoadOptions {
   readonly connection: KubeConnection;
@@ -33,10 +30,6 @@ export interface ExternalMetricsOptions extends LoadOptions {
   readonly secret: ObjectRef;
 }
 
-const REQUEST_MS = 10_000;
-const CONNECTIONS = { total: 256, perAddress: 256 };
-/** API servers (Go) close an idle connection after 90 s. A server that closed it first could drop a request in flight. */
-const KEEP_ALIVE_MS = 120_000;
 const AUTHENTICATION = { name: "extension-apiserver-authentication", namespace: "kube-system" };
 
 /** Watches services, whose status has their load. */
@@ -45,13 +38,12 @@ export function watchLoad(options: LoadOptions): LoadSource & { readonly isSynce
 }
 
 /** Answers KEDA. The load is as public as the metrics of the same port. */
-export function loadRoute(
-  load: ReturnType<typeof watchLoad>,
-): (request: IncomingMessage) => Promise<HttpResponse> {
-  return async ({ method, url = "" }) => {
-    if (method !== "GET") return { status: 405, body: "only GET is allowed\n" };
-    if (!load.isSynced()) return { status: 503, body: "the services are not listed yet\n" };
-    return answerLoad(url.split("?")[0] ?? "", load) ?? { status: 404, body: "not found\n" };
+export function loadRoutes(load: ReturnType<typeof watchLoad>): Routes {
+  return {
+    [LOAD_PATH]: ({ parameters }) =>
+      load.isSynced()
+        ? answerLoad(parameters.join("/"), load)
+        : { status: 503, body: "the services are not listed yet\n" },
   };
 }
 
@@ -63,16 +55,18 @@ export function serveExternalMetrics(
   const { clock, log, secret: ref } = options;
   let aggregator: Aggregator | undefined;
   let secret: Secret | undefined;
-  const server = createMetricsServer(
-    () => aggregator,
-    (url) =>
-      load.isSynced()
-        ? answerExternalMetrics(url, load, isoSeconds(clock.nowMs()))
-        : failure(503, "ServiceUnavailable", "the services are not listed yet"),
-  );
+  const handle = createRoutes({
+    routes: externalMetricsRoutes(load, () => isoSeconds(clock.nowMs())),
+    admit: ({ socket }) => {
+      if (!isFromAggregator(socket as TLSSocket, aggregator))
+        return failure(401, "only the aggregator of the API server may ask");
+      return load.isSynced() ? undefined : failure(503, "the services are not listed yet");
+    },
+    refuse: failure,
+  });
   const listener = createCertifiedListener({
     ...options,
-    server,
+    handle,
     what: "external metrics",
     clientAuthorities: () => aggregator?.authorities,
   });
@@ -100,27 +94,6 @@ export function serveExternalMetrics(
   });
 }
 
-function createMetricsServer(
-  aggregator: () => Aggregator | undefined,
-  answer: (url: string) => ExternalAnswer,
-): Server {
-  const limits = { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS, handshakeTimeout: REQUEST_MS };
-  const client = { requestCert: true, rejectUnauthorized: false };
-  const server = createServer(
-    { ...limits, ...client, keepAliveTimeout: KEEP_ALIVE_MS },
-    (request, response) => {
-      const { status, body } = !isFromAggregator(request.socket as TLSSocket, aggregator())
-        ? failure(401, "Unauthorized", "only the aggregator of the API server may ask")
-        : request.method === "GET"
-          ? answer(request.url ?? "/")
-          : failure(405, "MethodNotAllowed", "only GET is allowed");
-      send(response, status, body);
-    },
-  );
-  limitConnections(server, CONNECTIONS);
-  return server;
-}
-
 /**
  * The API server has authenticated and authorized a request before its aggregator forwards it, so the certificate of the aggregator
  * is enough. A resumed session counts as authorized without a certificate, so the certificate itself is required too.
@@ -129,9 +102,4 @@ function isFromAggregator(socket: TLSSocket, aggregator: Aggregator | undefined)
   if (aggregator === undefined || !socket.authorized) return false;
   const names = [socket.getPeerX509Certificate()?.toLegacyObject().subject.CN ?? []].flat();
   return names.some((name) => aggregator.names.length === 0 || aggregator.names.includes(name));
-}
-
-function send(response: ServerResponse, status: number, body: ExternalAnswer["body"]): void {
-  response.writeHead(status, { "content-type": "application/json" });
-  response.end(JSON.stringify(body));
 }

@@ -1,13 +1,11 @@
 /** The validating webhook. It uses separate watches, so that every controller serves it, not only the leader. */
 
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { createServer, type Server } from "node:https";
 import type { BackendRuntime } from "../../src/api/backend-runtime.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { BACKEND_RUNTIMES, HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Backend } from "../../src/capacity/backend.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
-import { limitConnections } from "../../src/http/connections.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
 import type { ObjectRef, Reflector } from "../../src/kube/types.ts";
@@ -42,12 +40,6 @@ export interface PreflightOptions {
 
 /** Enough for an object before and after a change. Objects of the API server are at most 1.5 MiB. */
 const BODIES = { eachBytes: 4 * 1024 * 1024, allBytes: 32 * 1024 * 1024 };
-const REQUEST_MS = 10_000;
-/** All API servers may connect from one address. */
-const CONNECTIONS = { total: 256, perAddress: 256 };
-
-/** API servers (Go) close an idle connection after 90 s. A server that closed it first could drop a request in flight. */
-const KEEP_ALIVE_MS = 120_000;
 
 const WHAT = "the preflight webhook";
 /** Maximum wait for the first lists. Without permission for one of them, a rollout of the controller would otherwise never finish. */
@@ -71,10 +63,13 @@ export interface PreflightState {
 export function startPreflight(options: PreflightOptions): PreflightState {
   const serving = new AbortController();
   const lists = createLists({ ...options, signal: serving.signal });
-  const server = createPreflightServer(options, createJudge(options, lists));
+  const answer = createHandler(options, createJudge(options, lists));
   const listener = createCertifiedListener({
     ...options,
-    server,
+    handle: (request, response) => {
+      if (options.signal.aborted) response.setHeader("connection", "close");
+      answer(request, response);
+    },
     what: WHAT,
     signal: serving.signal,
   });
@@ -95,17 +90,6 @@ export function startPreflight(options: PreflightOptions): PreflightState {
     ],
     ended: whenDrained(options, serving, () => at() === "listening"),
   };
-}
-
-function createPreflightServer(options: PreflightOptions, judge: Judge): Server {
-  const { signal } = options;
-  const limits = { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS, handshakeTimeout: REQUEST_MS };
-  const server = createServer({ ...limits, keepAliveTimeout: KEEP_ALIVE_MS }, createHandler(options, judge));
-  limitConnections(server, CONNECTIONS);
-  server.prependListener("request", (_, response: ServerResponse) => {
-    if (signal.aborted) response.setHeader("connection", "close");
-  });
-  return server;
 }
 
 /** Returns a function that is true while the pod waits for the lists. Lists that are missing at the end are logged. */

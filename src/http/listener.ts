@@ -1,14 +1,8 @@
-/** The HTTP listener of all parts: routes by path, an optional token, and coded errors for a port that is in use. */
+/** The small HTTP listener of all parts: its bounds, who may ask, and coded errors for a port that is in use. */
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
@@ -17,25 +11,18 @@ import { hostInUrl } from "../util/host-in-url.ts";
 import type { Clock, Log } from "../util/ports.ts";
 import { limitConnections } from "./connections.ts";
 import { isFromProgram, isLoopback } from "./loopback.ts";
-import { Pipelines } from "./pipelines.ts";
+import {
+  createRoutes,
+  type HttpResponse,
+  type RouteHandler,
+  type RouteOptions,
+  type Routes,
+} from "./routes.ts";
 
-export interface HttpResponse {
-  readonly status: number;
-  /** A string or bytes are sent as plain text unless `type` says otherwise, anything else as JSON. */
-  readonly body: string | Uint8Array | Readonly<Record<string, unknown>>;
-  readonly type?: string;
-}
-
-export type RouteHandler = () => HttpResponse | Promise<HttpResponse>;
-
-export interface ListenOptions {
+export interface ListenOptions extends Pick<RouteOptions, "routes" | "otherwise"> {
   readonly address: string;
   /** 0 selects a free port. */
   readonly port: number;
-  /** Handlers of GET and HEAD requests, by path without the query. */
-  readonly routes: Readonly<Record<string, RouteHandler>>;
-  /** Handles every other request, with any method. Absent: 404. */
-  readonly otherwise?: (request: IncomingMessage) => Promise<HttpResponse>;
   /** Closes the listener and its connections. */
   readonly signal: AbortSignal;
   /**
@@ -48,17 +35,20 @@ export interface ListenOptions {
 /** Time limit for a request on a listener that other machines can reach, against slow clients. */
 const GUARDED_MS = 10_000;
 const CONNECTIONS = { total: 64, perAddress: 32 };
-/** Scrapers and probes do not send more requests before the first response, and each response can be a large page. */
-const MAX_PIPELINED = 2;
 /** The connection of a client that does not read its response is closed after this. */
 const SILENCE_MS = 60_000;
 
 /** Resolves with the port once it listens. Rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
-export async function listen({ address, port, signal, ...options }: ListenOptions): Promise<number> {
-  const limits =
-    options.tokenFile === undefined ? {} : { requestTimeout: GUARDED_MS, headersTimeout: GUARDED_MS };
-  const isForPrograms = options.tokenFile === undefined && (address === "localhost" || isLoopback(address));
-  const server = createServer(limits, requestListener({ ...options, isForPrograms }));
+export async function listen(options: ListenOptions): Promise<number> {
+  const { address, port, signal, tokenFile, routes, otherwise } = options;
+  const limits = tokenFile === undefined ? {} : { requestTimeout: GUARDED_MS, headersTimeout: GUARDED_MS };
+  const isForPrograms = tokenFile === undefined && (address === "localhost" || isLoopback(address));
+  const admit: RouteOptions["admit"] = isForPrograms
+    ? rejectOthers
+    : tokenFile === undefined
+      ? undefined
+      : (request, response) => rejectUnauthorized(request, response, tokenFile);
+  const server = createServer(limits, createRoutes({ routes, otherwise, admit }));
   limitConnections(server, CONNECTIONS);
   server.setTimeout(SILENCE_MS);
   return listenOn(server, { address, port, signal });
@@ -155,7 +145,7 @@ export function healthRoutes(parts: {
   /** The reasons why the part is not ready, one line each; empty if it is ready. */
   readonly notReady: () => readonly string[];
   readonly metrics: RouteHandler;
-}): ListenOptions["routes"] {
+}): Routes {
   return {
     "/healthz": () => ({ status: 200, body: "ok\n" }),
     "/readyz": readyRoute(parts.notReady),
@@ -172,49 +162,9 @@ export function readyRoute(notReady: () => readonly string[]): RouteHandler {
   };
 }
 
-function requestListener({
-  routes,
-  otherwise,
-  tokenFile,
-  isForPrograms,
-}: Pick<ListenOptions, "routes" | "otherwise" | "tokenFile"> & {
-  readonly isForPrograms: boolean;
-}): RequestListener {
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<HttpResponse> => {
-    if (isForPrograms && !isFromProgram(request.headers))
-      return {
-        status: 403,
-        body: "only programs of this machine may connect, with the name localhost or its address\n",
-      };
-    const path = request.url?.split("?")[0] ?? "";
-    const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-    if (route === undefined && otherwise === undefined) return { status: 404, body: "not found\n" };
-    if (route !== undefined && request.method !== "GET" && request.method !== "HEAD") {
-      response.setHeader("allow", "GET, HEAD");
-      return { status: 405, body: "only GET and HEAD are allowed\n" };
-    }
-    const refusal =
-      tokenFile === undefined ? undefined : await rejectUnauthorized(request, response, tokenFile);
-    return refusal ?? route?.() ?? otherwise?.(request) ?? { status: 404, body: "not found\n" };
-  };
-  const pipelines = new Pipelines();
-  return (request, response) => {
-    const { socket } = request;
-    if (!pipelines.begin(socket, MAX_PIPELINED)) return;
-    response.once("close", () => pipelines.end(socket));
-    void answer(request, response)
-      .catch((error: unknown): HttpResponse => ({ status: 500, body: `${String(error)}\n` }))
-      .then((result) => send(response, result));
-  };
-}
-
-function send(
-  response: ServerResponse,
-  { status, body, type = "text/plain; charset=utf-8" }: HttpResponse,
-): void {
-  const isText = typeof body === "string" || body instanceof Uint8Array;
-  response.writeHead(status, { "content-type": isText ? type : "application/json" });
-  response.end(isText ? body : JSON.stringify(body));
+function rejectOthers({ headers }: IncomingMessage): HttpResponse | undefined {
+  const body = "only programs of this machine may connect, with the name localhost or its address\n";
+  return isFromProgram(headers) ? undefined : { status: 403, body };
 }
 
 /** Returns the response to a request without the token in the file; undefined for an authorized request. */

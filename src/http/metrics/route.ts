@@ -1,12 +1,15 @@
 /** Routes with facts of a cluster, such as metrics, whose page has megabytes and takes a tenth of a second to render. */
 import type { Clock } from "../../util/ports.ts";
-import type { HttpResponse, RouteHandler } from "../listener.ts";
+import type { HttpResponse } from "../routes.ts";
 import { METRICS_TYPE } from "./render.ts";
 
 /** A page is reused for this many times its rendering time, so that scrapes take at most a fifth of a core. */
 const REUSE_PER_COST = 4;
 
-export function metricsRoute(render: () => string, clock: Pick<Clock, "monotonicMs">): RouteHandler {
+export function metricsRoute(
+  render: () => string,
+  clock: Pick<Clock, "monotonicMs">,
+): () => HttpResponse | Promise<HttpResponse> {
   return costlyRoute(render, clock, METRICS_TYPE);
 }
 
@@ -15,7 +18,7 @@ export function costlyRoute(
   render: () => string,
   clock: Pick<Clock, "monotonicMs">,
   type: string,
-): RouteHandler {
+): () => HttpResponse | Promise<HttpResponse> {
   let page: HttpResponse | undefined;
   let goodUntilMs = 0;
   return () => {
