@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Log } from "../src/util/ports.ts";
-import { createTlsFailures } from "./finished-requests.ts";
+import type { FinishedRequest } from "./envoy/access-log.ts";
+import { createTlsFailures, hasReplicaFailed, speedOf, tokensOf } from "./finished-requests.ts";
 
 test("a service whose certificate cannot be verified is reported once, and again after a success", () => {
   const warned: object[] = [];
@@ -22,4 +23,59 @@ test("a service whose certificate cannot be verified is reported once, and again
   finished({ ...failed, details: "via_upstream" });
   finished(failed);
   expect(warned).toHaveLength(2);
+});
+
+const finished = (given: Partial<FinishedRequest> = {}): FinishedRequest => ({
+  requestId: "1",
+  status: 200,
+  method: "POST",
+  path: "/v1/chat/completions",
+  endpoint: "192.0.2.1:8080",
+  attempts: 1,
+  bytesReceived: 400,
+  bytesSent: 3_600,
+  startedMs: 0,
+  durationMs: 2_000,
+  firstByteMs: 100,
+  ...given,
+});
+
+test("tokens are those of the engine, or an estimate that is marked", () => {
+  const tokens = { in: 10, out: 40, cached: 4 };
+  expect(tokensOf(finished({ tokens }))).toEqual({
+    tokensIn: 10,
+    tokensOut: 40,
+    cached: 4,
+    isEstimated: false,
+  });
+  expect(tokensOf(finished({ flags: "DC" }))).toEqual({
+    tokensIn: 100,
+    tokensOut: 20,
+    cached: 0,
+    isEstimated: true,
+  });
+});
+
+test("a recording counts as no prompt", () => {
+  for (const path of ["/v1/audio/transcriptions", "/s/apps/chat/v1/audio/translations"])
+    expect(tokensOf(finished({ path, flags: "DC" }))).toMatchObject({ tokensIn: 0, tokensOut: 20 });
+});
+
+test("a request that no replica has worked on costs nothing", () => {
+  expect(tokensOf(finished({ status: 400 }))).toMatchObject({ tokensIn: 0, isEstimated: false });
+  const { endpoint: _, ...unsent } = finished({ status: 0 });
+  expect(tokensOf(unsent)).toMatchObject({ tokensIn: 0, isEstimated: false });
+});
+
+test("the speed of a replica comes from requests with enough tokens", () => {
+  expect(speedOf(finished({ tokens: { in: 1, out: 40, cached: 0 } }))).toBe(20);
+  expect(speedOf(finished({ tokens: { in: 1, out: 3, cached: 0 } }))).toBeUndefined();
+  expect(speedOf(finished())).toBeUndefined();
+});
+
+test("a failed connection counts against the replica, an error of the engine or a client that left does not", () => {
+  expect(hasReplicaFailed(finished({ status: 503, flags: "UF" }))).toBe(true);
+  expect(hasReplicaFailed(finished({ status: 502, flags: "UC,URX" }))).toBe(true);
+  expect(hasReplicaFailed(finished({ status: 500 }))).toBe(false);
+  expect(hasReplicaFailed(finished({ status: 0, flags: "DC" }))).toBe(false);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type CheckedRequest, readCall } from "./call.ts";
+import { type CheckedRequest, promptPrefix, readCall, readWaitSeconds } from "./call.ts";
 
 const checked = (given: Partial<CheckedRequest> = {}): CheckedRequest => ({
   method: "POST",
@@ -57,4 +57,63 @@ test.each([
 test("the dialect of a refusal is that of the path", () => {
   expect(refusalOf({ path: "/v1/messages", model: undefined })).toMatchObject({ dialect: "anthropic" });
   expect(refusalOf({ path: "/api/chat", model: undefined })).toMatchObject({ dialect: "ollama" });
+});
+
+const NOW = Date.parse("2026-11-01T12:00:00Z");
+
+test.each([
+  [undefined, 300],
+  ["30", 30],
+  ["0", 0],
+  ["1.5", 1.5],
+  ["86400", 590],
+  ["2026-11-01T12:00:20Z", 20],
+  ["2026-11-01T11:00:00Z", 0],
+])("x-request-deadline %s waits for %s s", (header, seconds) => {
+  expect(readWaitSeconds(header, NOW)).toBe(seconds);
+});
+
+test.each(["soon", "-5 minutes", ""])("x-request-deadline %j is refused", (header) => {
+  expect(readWaitSeconds(header, NOW)).toMatchObject({ code: "invalid_deadline" });
+});
+
+const conversation = (...messages: readonly object[]) =>
+  JSON.stringify({ model: "chat", messages, stream: true });
+const system = { role: "system", content: "You help." };
+const first = { role: "user", content: 'Say "hi" and a brace: }' };
+
+test("the prefix stays the same while a conversation grows", () => {
+  const prefix = promptPrefix(conversation(system, first));
+  expect(prefix).toContain("and a brace");
+  const grown = conversation(
+    system,
+    first,
+    { role: "assistant", content: "hi" },
+    { role: "user", content: "x" },
+  );
+  expect(promptPrefix(grown)).toBe(prefix);
+});
+
+test("other first messages have another prefix", () => {
+  const other = conversation(system, { role: "user", content: "Bye" });
+  expect(promptPrefix(other)).not.toBe(promptPrefix(conversation(system, first)));
+});
+
+test("content of several parts ends with its message", () => {
+  const parts = {
+    role: "user",
+    content: [
+      { type: "text", text: "a" },
+      { type: "text", text: "b" },
+    ],
+  };
+  const prefix = promptPrefix(conversation(parts));
+  expect(prefix).toBe(promptPrefix(conversation(parts, { role: "assistant", content: "c" })));
+  expect(prefix).toContain('"b"');
+});
+
+test("a long prompt counts with its beginning, and a body without a prompt has no prefix", () => {
+  expect(promptPrefix(JSON.stringify({ prompt: "x".repeat(10_000) }))).toHaveLength(1_024);
+  expect(promptPrefix(JSON.stringify({ model: "chat" }))).toBeUndefined();
+  expect(promptPrefix("")).toBeUndefined();
 });
