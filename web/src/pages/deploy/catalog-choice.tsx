@@ -4,7 +4,6 @@ import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogAnswer, CatalogFit } from "../../../../src/console/catalog.ts";
 import { Fit } from "../../parts/fit.tsx";
 import { formatRate } from "../../parts/format.ts";
-import { deployText } from "../../texts/deploy.ts";
 import { foundModels } from "./catalog-search.ts";
 
 const MAX_SHOWN = 40;
@@ -25,8 +24,8 @@ export function CatalogChoice({
         type="search"
         // biome-ignore lint/a11y/noAutofocus: the first thing to do in the dialog
         autoFocus
-        aria-label={deployText.search}
-        placeholder={deployText.search}
+        aria-label="Search the catalog"
+        placeholder="Search the catalog"
         value={words}
         onChange={({ target }) => setWords(target.value)}
         onKeyDown={(event) => {
@@ -45,9 +44,13 @@ export function CatalogChoice({
             </button>
           </li>
         ))}
-        {found.length === 0 && <li className="muted small catalog-none">{deployText.noMatch}</li>}
+        {found.length === 0 && (
+          <li className="muted small catalog-none">
+            No model of the catalog matches. Choose Own source to use any address.
+          </li>
+        )}
         {found.length > MAX_SHOWN && (
-          <li className="muted small catalog-none">{deployText.more(found.length - MAX_SHOWN)}</li>
+          <li className="muted small catalog-none">{`${found.length - MAX_SHOWN} more: search for a name`}</li>
         )}
       </ul>
     </div>

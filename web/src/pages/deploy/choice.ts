@@ -30,6 +30,13 @@ export interface Deployment {
   readonly service: InferenceService;
 }
 
+/** The objects as the reader has edited them. */
+export interface YamlState {
+  readonly text: string;
+  /** Undefined while the text is invalid. */
+  readonly deployment: Deployment | undefined;
+}
+
 export type Meaning =
   | { readonly at: "incomplete"; readonly name: string }
   | { readonly at: "invalid"; readonly field: ChoiceField; readonly message: string; readonly name: string }

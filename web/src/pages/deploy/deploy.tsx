@@ -1,24 +1,23 @@
 /** The dialog that deploys a model. `choice` is what the address says: `new`, or the name of a catalog model. */
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogAnswer } from "../../../../src/console/catalog.ts";
 import { CONSOLE_PATH } from "../../../../src/console/protocol.ts";
-import { useNamespace } from "../../address/search.ts";
+import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { requestJson } from "../../api/request.ts";
 import { useRight } from "../../api/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Failure } from "../../parts/notice.tsx";
-import { deployText } from "../../texts/deploy.ts";
+import { StartOf } from "../../parts/start/start-of.tsx";
 import { text } from "../../texts/text.ts";
-import { type Choice, type Deployment, deploymentOf, meaningOf } from "./choice.ts";
+import { type Choice, type Deployment, deploymentOf, meaningOf, type YamlState } from "./choice.ts";
 import { DeployForm } from "./form.tsx";
 import { DeployPreview } from "./preview.tsx";
-import { Started } from "./started.tsx";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import { DeployYaml } from "./yaml.tsx";
-import type { YamlState } from "./yaml-state.ts";
 import "./deploy.css";
 
 export function Deploy({ choice, onClose }: { readonly choice: string; readonly onClose: () => void }) {
@@ -41,6 +40,45 @@ export function Deploy({ choice, onClose }: { readonly choice: string; readonly 
         />
       )}
     </Dialog>
+  );
+}
+
+/** After the objects are created: the way to the first answer. */
+function Started({
+  namespace,
+  name,
+  onClose,
+}: {
+  readonly namespace: string;
+  readonly name: string;
+  readonly onClose: () => void;
+}) {
+  const service = `${namespace}/${name}`;
+  return (
+    <div className="stack">
+      <StartOf namespace={namespace} name={name} />
+      <p className="muted small">
+        You can close this dialog at any time: the page of the service shows the same.
+      </p>
+      <footer className="row end">
+        <Link
+          to={`/services/${service}` as "/"}
+          search={keepNamespace}
+          className="button button-plain"
+          onClick={onClose}
+        >
+          Open the service
+        </Link>
+        <Link
+          to={"/playground" as "/"}
+          search={(before: object) => ({ ...(keepNamespace(before) as object), service }) as never}
+          className="button button-primary"
+          onClick={onClose}
+        >
+          Open in playground
+        </Link>
+      </footer>
+    </div>
   );
 }
 
@@ -117,7 +155,7 @@ function Choosing({
           right={right}
           disabled={deployment === undefined || action.at === "busy"}
         >
-          {action.at === "busy" ? deployText.checking : deployText.submit}
+          {action.at === "busy" ? "Checking…" : "Deploy"}
         </Button>
       </footer>
     </form>

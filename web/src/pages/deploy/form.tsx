@@ -7,7 +7,6 @@ import { Button } from "../../parts/button.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Segments } from "../../parts/segments.tsx";
-import { deployText } from "../../texts/deploy.ts";
 import { CatalogChoice, ChosenModel } from "./catalog-choice.tsx";
 import type { Choice, ChoiceField, Meaning } from "./choice.ts";
 import type { DeployFault } from "./use-deploy.ts";
@@ -32,12 +31,12 @@ export function DeployForm(props: DeployFormProps) {
   return (
     <fieldset className="stack gap-16 deploy-form" disabled={isOverridden}>
       <Segments
-        label={deployText.from.label}
+        label="Where the model is from"
         value={choice.from}
         onChange={(from) => onChange({ from: from as Choice["from"], quantization: "" })}
         options={[
-          { id: "catalog", label: deployText.from.catalog },
-          { id: "source", label: deployText.from.source },
+          { id: "catalog", label: "Catalog" },
+          { id: "source", label: "Own source" },
         ]}
       />
       <Model {...props} fault={faultOf(choice.from === "catalog" ? "model" : "source")} />
@@ -63,7 +62,11 @@ function Model(props: DeployFormProps & { readonly fault: string | undefined }) 
   const { record } = recordOf(props);
   if (choice.from === "source")
     return (
-      <Field label={deployText.source} help={deployText.sourceHelp} fault={fault}>
+      <Field
+        label="Source"
+        help="hf://org/repo, hf://org/repo/file.gguf, https://…, ollama://name:tag, oci://…, or an absolute path on the hosts"
+        fault={fault}
+      >
         {(field) => (
           <input
             {...field}
@@ -83,7 +86,7 @@ function Model(props: DeployFormProps & { readonly fault: string | undefined }) 
         <div className="panel line chosen-model">
           <ChosenModel record={record} fit={catalog.fits[record.name]} />
           <Button look="quiet" onClick={() => setIsChanging(true)}>
-            {deployText.change}
+            Change
           </Button>
         </div>
         {fault !== undefined && <p className="field-error">{fault}</p>}
@@ -111,7 +114,7 @@ interface SettingsProps {
 function Settings({ choice, onChange, meaning, record, faultOf }: SettingsProps) {
   return (
     <div className="deploy-fields">
-      <Field label={deployText.name} fault={faultOf("name")}>
+      <Field label="Name" fault={faultOf("name")}>
         {(field) => (
           <input
             {...field}
@@ -130,18 +133,18 @@ function Settings({ choice, onChange, meaning, record, faultOf }: SettingsProps)
         record={record}
         fault={faultOf("quantization")}
       />
-      <Field label={deployText.contextSize} fault={faultOf("contextSize")}>
+      <Field label="Context size (tokens)" fault={faultOf("contextSize")}>
         {(field) => (
           <input
             {...field}
             inputMode="numeric"
             value={choice.contextSize}
-            placeholder={deployText.contextDefault}
+            placeholder="default"
             onChange={({ target }) => onChange({ contextSize: target.value.trim() })}
           />
         )}
       </Field>
-      <Field label={deployText.replicas} fault={faultOf("replicas")}>
+      <Field label="Replicas" fault={faultOf("replicas")}>
         {(field) => (
           <input
             {...field}
@@ -165,7 +168,7 @@ function NamespaceField({ choice, onChange, fault }: OneFieldProps) {
   const models = useList("models").rows;
   const known = new Set(["default", ...[...services, ...models].map(({ namespace }) => namespace)]);
   return (
-    <Field label={deployText.namespace} fault={fault}>
+    <Field label="Namespace" fault={fault}>
       {(field) => (
         <>
           <input
@@ -196,11 +199,11 @@ function QuantizationField({
   const files = Object.entries(record?.files_gb ?? {});
   const set = (quantization: string) => onChange({ quantization });
   return (
-    <Field label={deployText.quantization} fault={fault}>
+    <Field label="Quantization" fault={fault}>
       {(field) =>
         files.length > 0 ? (
           <select {...field} value={choice.quantization} onChange={({ target }) => set(target.value)}>
-            <option value="">{deployText.usual(record?.quantization ?? "")}</option>
+            <option value="">{`${record?.quantization ?? ""} (usual)`}</option>
             {files
               .filter(([name]) => name !== record?.quantization)
               .map(([name, gb]) => (

@@ -3,7 +3,6 @@ import { useState } from "react";
 import { type ApiObject, createObject, listObjects } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
 import { allFieldErrors } from "../../parts/yaml/field-errors.ts";
-import { deployText } from "../../texts/deploy.ts";
 import { type ChoiceField, type Deployment, formFieldOf } from "./choice.ts";
 
 export interface DeployFault {
@@ -52,7 +51,12 @@ async function create({ model, service }: Deployment): Promise<readonly DeployFa
   const services = { resource: "inferenceservices", namespace: namespace ?? "default" };
   const existing = await findModel(models.namespace, model.metadata.name);
   if (existing !== undefined && existing.spec.source !== model.spec.source)
-    return [nameFault(0, deployText.modelTaken(model.metadata.name, existing.spec.source))];
+    return [
+      nameFault(
+        0,
+        `There is a Model ${model.metadata.name} with another source: ${existing.spec.source}. Choose another name.`,
+      ),
+    ];
   const attempt = async (document: 0 | 1, isDryRun: boolean): Promise<readonly DeployFault[]> => {
     if (document === 0 && existing !== undefined) return [];
     const [place, object] = document === 0 ? ([models, model] as const) : ([services, service] as const);
@@ -99,14 +103,17 @@ async function faultsOf(
   }: { readonly name: string; readonly namespace: string; readonly retry: () => Promise<unknown> },
 ): Promise<readonly DeployFault[]> {
   if (!(error instanceof ConsoleError)) return [];
-  if (error.code === "AlreadyExists") return [nameFault(document, deployText.taken(name, namespace))];
+  if (error.code === "AlreadyExists")
+    return [
+      nameFault(document, `There is a service ${name} in namespace ${namespace}. Choose another name.`),
+    ];
   if (error.code === "NotFound" && error.message.includes("namespaces"))
     return [
       {
         field: "namespace",
         document,
         path: "metadata.namespace",
-        message: deployText.noNamespace(namespace),
+        message: `There is no namespace ${namespace}. Create it with \`kubectl create namespace ${namespace}\`, or choose another one.`,
       },
     ];
   return (await allFieldErrors(error, retry)).map(({ field, message }) => ({

@@ -2,9 +2,16 @@
 import { Button } from "../../parts/button.tsx";
 import { parseYaml, printYaml, type YamlDocument, type YamlFault } from "../../parts/yaml/documents.ts";
 import { YamlEditor } from "../../parts/yaml/editor.tsx";
-import { deployText } from "../../texts/deploy.ts";
-import type { Deployment } from "./choice.ts";
-import type { DeployYamlProps } from "./yaml-state.ts";
+import type { Deployment, YamlState } from "./choice.ts";
+import type { DeployFault } from "./use-deploy.ts";
+
+export interface DeployYamlProps {
+  /** The deployment that the fields describe. */
+  readonly deployment: Deployment | undefined;
+  readonly faults: readonly DeployFault[];
+  readonly edited: YamlState | undefined;
+  readonly onEdit: (edited: YamlState | undefined) => void;
+}
 
 const ROWS = 20;
 
@@ -24,14 +31,14 @@ export function YamlFields({ deployment, faults, edited, onEdit }: DeployYamlPro
     <div className="stack gap-8">
       {edited !== undefined && (
         <div className="spread small">
-          <span className="muted">{deployText.yamlEdited}</span>
+          <span className="muted">Edited by hand: the fields above no longer change it.</span>
           <Button look="quiet" onClick={() => onEdit(undefined)}>
-            {deployText.yamlReset}
+            Use the fields again
           </Button>
         </div>
       )}
       <YamlEditor
-        label={deployText.yaml}
+        label="YAML"
         value={text}
         faults={marked}
         rows={ROWS}
@@ -54,8 +61,13 @@ function shapeFaults(documents: readonly YamlDocument[]): readonly YamlFault[] {
   const wrong = documents.filter((one) => !KINDS.some((kind) => isOfKind(kind)(one)));
   const isComplete = documents.length === 2 && KINDS.every((kind) => documents.some(isOfKind(kind)));
   return [
-    ...wrong.map(({ lineOf }) => ({ line: lineOf("kind"), message: deployText.yamlKind })),
-    ...(wrong.length > 0 || isComplete ? [] : [{ line: 1, message: deployText.yamlTwo }]),
+    ...wrong.map(({ lineOf }) => ({
+      line: lineOf("kind"),
+      message: "kind must be Model or InferenceService.",
+    })),
+    ...(wrong.length > 0 || isComplete
+      ? []
+      : [{ line: 1, message: "Write one Model and one InferenceService." }]),
     ...documents.flatMap(missingFields),
   ];
 }
@@ -71,7 +83,7 @@ function missingFields({ value, lineOf }: YamlDocument): readonly YamlFault[] {
   const needed = { "metadata.name": name, "metadata.namespace": namespace, spec: value.spec };
   return Object.entries(needed).flatMap(([field, given]) =>
     given === undefined || given === null || given === ""
-      ? { line: lineOf(field), message: deployText.yamlMissing(field) }
+      ? { line: lineOf(field), message: `${field} is missing.` }
       : [],
   );
 }

@@ -1,8 +1,7 @@
 /** The objects as YAML, collapsed. An edit replaces what the fields say. */
 import { lazy, Suspense, useState } from "react";
 import { Skeleton } from "../../parts/notice.tsx";
-import { deployText } from "../../texts/deploy.ts";
-import type { DeployYamlProps } from "./yaml-state.ts";
+import type { DeployYamlProps } from "./yaml-fields.tsx";
 
 const YamlFields = lazy(() =>
   import("./yaml-fields.tsx").then(({ YamlFields: component }) => ({ default: component })),
@@ -20,7 +19,7 @@ export function DeployYaml(props: DeployYamlProps) {
       open={isOpen || mustOpen}
       onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}
     >
-      <summary>{deployText.yaml}</summary>
+      <summary>YAML</summary>
       {(isOpen || mustOpen) && (
         <Suspense fallback={<Skeleton rows={6} height={20} />}>
           <YamlFields {...props} />

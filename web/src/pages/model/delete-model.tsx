@@ -9,9 +9,7 @@ import { useRight } from "../../api/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Failure } from "../../parts/notice.tsx";
-import { modelsText } from "../../texts/models.ts";
 
-const words = modelsText.remove;
 const NAMES = 8;
 
 export function DeleteModel({
@@ -33,21 +31,25 @@ export function DeleteModel({
   return (
     <>
       <Button look="danger" right={right} onClick={() => setIsAsking(true)}>
-        {words.act}
+        Delete
       </Button>
       <Confirm
-        title={words.title(metadata.name)}
+        title={`Delete the model ${metadata.name}?`}
         isOpen={isAsking}
         onClose={() => setIsAsking(false)}
-        act={words.act}
+        act="Delete"
         isBusy={isPending}
         onConfirm={() => mutate()}
       >
         {services.length === 0 ? (
-          <p className="prose">{words.unused}</p>
+          <p className="prose">No service uses it.</p>
         ) : (
           <div>
-            <p className="prose">{words.used(services.length)}</p>
+            <p className="prose">
+              {services.length === 1
+                ? "1 service uses it. Its replicas keep running, but no new replica can be started:"
+                : `${services.length} services use it. Their replicas keep running, but no new replica can be started:`}
+            </p>
             <ul>
               {services.slice(0, NAMES).map((name) => (
                 <li key={name}>
@@ -57,8 +59,14 @@ export function DeleteModel({
             </ul>
           </div>
         )}
-        <p className="prose">{words.copies(copies)}</p>
-        {status?.cache !== undefined && <p className="prose">{words.volume}</p>}
+        <p className="prose">
+          {copies === 0
+            ? "No host has a copy of its weights."
+            : `${copies === 1 ? "The copy" : `The ${copies} copies`} on hosts stay until their space is needed.`}
+        </p>
+        {status?.cache !== undefined && (
+          <p className="prose">The weights on the volume for pods are deleted.</p>
+        )}
         {error !== null && <Failure error={error} />}
       </Confirm>
     </>

@@ -4,12 +4,11 @@ import { formatBytes, formatDuration, formatPercent, formatSpeed } from "../../p
 import { Section } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { State } from "../../parts/state.tsx";
-import { modelsText } from "../../texts/models.ts";
 
 export function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }) {
   if (downloads.length === 0) return null;
   return (
-    <Section title={modelsText.downloads}>
+    <Section title="Downloads">
       <ul className="cards">
         {downloads.map((download) => (
           <li key={download.place} className="card stack gap-8 card-low">
@@ -34,7 +33,7 @@ function Download({ download }: { readonly download: DownloadRow }) {
       </div>
       <Progress label={place} part={part} />
       <div className="spread small muted number">
-        <span>{modelsText.download(formatBytes(bytes), formatBytes(totalBytes))}</span>
+        <span>{`${formatBytes(bytes)} of ${formatBytes(totalBytes)}`}</span>
         <span>{paceOf(download)}</span>
       </div>
       {message !== undefined && message !== "" && <p className="small prose">{message}</p>}
@@ -46,5 +45,5 @@ function paceOf({ bytes, totalBytes, bytesPerSecond = 0 }: DownloadRow): string 
   if (bytesPerSecond <= 0) return "";
   const speed = formatSpeed(bytesPerSecond);
   if (totalBytes === undefined) return speed;
-  return modelsText.speed(speed, formatDuration(((totalBytes - bytes) / bytesPerSecond) * 1_000));
+  return `${speed}, ${formatDuration(((totalBytes - bytes) / bytesPerSecond) * 1_000)} left`;
 }

@@ -18,7 +18,6 @@ import { State } from "../../parts/state.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
-import { modelsText } from "../../texts/models.ts";
 import { text } from "../../texts/text.ts";
 import { DeleteModel } from "./delete-model.tsx";
 import { Downloads } from "./downloads.tsx";
@@ -33,7 +32,7 @@ export function ModelPage() {
       <Page title={name}>
         {topic.refusal !== undefined && <Failure error={topic.refusal} />}
         {topic.refusal === undefined && !topic.isSynced && <Skeleton />}
-        {topic.isSynced && <Empty title={text.error.gone(modelsText.gone(name))} why={text.error.goneWhy} />}
+        {topic.isSynced && <Empty title={text.error.gone(`Model ${name}`)} why={text.error.goneWhy} />}
       </Page>
     );
   return (
@@ -72,30 +71,29 @@ function DeployButton({ namespace, name }: { readonly namespace: string; readonl
   const right = useRight({ verb: "create", resource: "inferenceservices", namespace });
   return (
     <Button right={right} onClick={() => setSearch({ deploy: name, ns: namespace })}>
-      {modelsText.deploy}
+      Deploy
     </Button>
   );
 }
 
 function factsOf({ metadata, spec, status }: Model, row: ModelRow | undefined): readonly Fact[] {
-  const words = modelsText.facts;
   const { gguf, files = [], prefetch } = status ?? {};
   return [
-    [words.source, spec.source],
-    [words.format, row?.format],
-    [words.quantization, row?.quantization],
-    [words.size, bytesOrNone(status?.sizeBytes)],
-    [words.weights, bytesOrNone(status?.weightsBytes)],
-    [words.parameters, gguf?.architecture],
-    [words.context, gguf?.contextLength === undefined ? undefined : formatCount(gguf.contextLength)],
-    [words.accelerator, spec.hardware?.accelerator],
-    [words.revision, status?.shortRevision],
-    [words.refresh, spec.refreshPolicy],
-    [words.checked, status?.checkedAt === undefined ? undefined : <Ago key="c" at={status.checkedAt} />],
-    [words.changed, status?.changedAt === undefined ? undefined : <Ago key="d" at={status.changedAt} />],
-    [words.prefetch, prefetch?.summary],
-    [words.files, files.length === 0 ? undefined : <Files key="files" files={files} />],
-    [words.created, <Ago key="created" at={metadata.creationTimestamp} />],
+    ["Source", spec.source],
+    ["Format", row?.format],
+    ["Quantization", row?.quantization],
+    ["Size", bytesOrNone(status?.sizeBytes)],
+    ["Weights in memory", bytesOrNone(status?.weightsBytes)],
+    ["Architecture", gguf?.architecture],
+    ["Trained context", gguf?.contextLength === undefined ? undefined : formatCount(gguf.contextLength)],
+    ["Accelerator", spec.hardware?.accelerator],
+    ["Revision", status?.shortRevision],
+    ["Refresh policy", spec.refreshPolicy],
+    ["Source checked", status?.checkedAt === undefined ? undefined : <Ago key="c" at={status.checkedAt} />],
+    ["Source changed", status?.changedAt === undefined ? undefined : <Ago key="d" at={status.changedAt} />],
+    ["Prefetched", prefetch?.summary],
+    ["Files", files.length === 0 ? undefined : <Files key="files" files={files} />],
+    ["Created", <Ago key="created" at={metadata.creationTimestamp} />],
   ];
 }
 
@@ -104,14 +102,14 @@ function bytesOrNone(bytes: number | undefined): string | undefined {
 }
 
 function Files({ files }: { readonly files: readonly string[] }) {
-  return <span title={files.join("\n")}>{modelsText.fileCount(files.length)}</span>;
+  return <span title={files.join("\n")}>{files.length === 1 ? "1 file" : `${files.length} files`}</span>;
 }
 
 function UsedBy({ services }: { readonly services: readonly string[] }) {
   return (
-    <Section title={modelsText.services}>
+    <Section title="Services that use it">
       {services.length === 0 ? (
-        <p className="muted">{modelsText.noServices}</p>
+        <p className="muted">No service uses this model.</p>
       ) : (
         <ul className="wrap">
           {services.map((service) => (
@@ -130,7 +128,6 @@ function UsedBy({ services }: { readonly services: readonly string[] }) {
 function ModelTabs({ model }: { readonly model: Model }) {
   const [tab, setTab] = useSearchParam("tab", "copies");
   const { metadata, status } = model;
-  const words = modelsText.tabs;
   const copies = copiesOf(status);
   const benchmarks = status?.benchmarks ?? [];
   const { namespace = "default", name } = metadata;
@@ -141,45 +138,45 @@ function ModelTabs({ model }: { readonly model: Model }) {
       tabs={[
         {
           id: "copies",
-          label: words.copies,
+          label: "Copies",
           count: copies.length,
           content: () => (
             <PlainTable
-              label={words.copies}
+              label="Copies"
               rows={copies}
               keyOf={({ place }) => place}
               columns={COPIES}
-              none={modelsText.copies.none}
+              none="No host has a verified copy yet. Hosts download the weights when a replica is placed there."
             />
           ),
         },
         {
           id: "benchmarks",
-          label: words.benchmarks,
+          label: "Benchmarks",
           count: benchmarks.length,
           content: () => (
             <PlainTable
-              label={words.benchmarks}
+              label="Benchmarks"
               rows={benchmarks}
               keyOf={({ deviceClass, runtime, build }) => `${deviceClass} ${runtime} ${build}`}
               columns={BENCHMARKS}
-              none={modelsText.benchmarks.none}
+              none="Not measured yet. Each class of machine measures the model once, while one of them is idle."
             />
           ),
         },
         {
           id: "conditions",
-          label: words.conditions,
+          label: "Conditions",
           content: () => <Conditions conditions={status?.conditions ?? []} />,
         },
         {
           id: "events",
-          label: words.events,
+          label: "Events",
           content: () => (
             <Events kind="Model" namespace={namespace} name={name} version={metadata.resourceVersion} />
           ),
         },
-        { id: "yaml", label: words.yaml, content: () => <YamlView object={model} /> },
+        { id: "yaml", label: "YAML", content: () => <YamlView object={model} /> },
       ]}
     />
   );
@@ -202,14 +199,14 @@ function copiesOf(status: ModelStatus | undefined): readonly CopyRow[] {
   }));
   const { cache } = status ?? {};
   if (cache?.phase !== "Ready" || cache.claimName === "") return hosts;
-  const place = `${modelsText.copies.volume}: ${cache.claimName}`;
+  const place = `Volume for pods: ${cache.claimName}`;
   return [...hosts, { place, host: "", sizeBytes: cache.bytes }];
 }
 
 const COPIES: readonly PlainColumn<CopyRow>[] = [
   {
     id: "host",
-    header: modelsText.copies.host,
+    header: "Host",
     cell: ({ host, place }) =>
       host === "" ? (
         place
@@ -221,13 +218,13 @@ const COPIES: readonly PlainColumn<CopyRow>[] = [
   },
   {
     id: "size",
-    header: modelsText.copies.size,
+    header: "Size",
     cell: ({ sizeBytes }) => formatBytes(sizeBytes),
     isNumber: true,
   },
   {
     id: "sha256",
-    header: modelsText.copies.sha256,
+    header: "SHA-256",
     cell: ({ sha256 = "" }) => <code title={sha256}>{sha256.slice(0, 12)}</code>,
     isNumber: true,
   },
@@ -238,20 +235,20 @@ type Benchmark = NonNullable<ModelStatus["benchmarks"]>[number];
 const BENCHMARKS: readonly PlainColumn<Benchmark>[] = [
   {
     id: "class",
-    header: modelsText.benchmarks.deviceClass,
+    header: "Device class",
     cell: ({ deviceClass }) => deviceClass,
   },
-  { id: "runtime", header: modelsText.benchmarks.runtime, cell: ({ runtime }) => runtime },
-  { id: "build", header: modelsText.benchmarks.build, cell: ({ build }) => <code>{build}</code> },
+  { id: "runtime", header: "Runtime", cell: ({ runtime }) => runtime },
+  { id: "build", header: "Build", cell: ({ build }) => <code>{build}</code> },
   {
     id: "tokens",
-    header: modelsText.benchmarks.tokens,
+    header: "Tokens/s",
     cell: ({ tokensPerSecond }) => formatRate(tokensPerSecond),
     isNumber: true,
   },
   {
     id: "measured",
-    header: modelsText.benchmarks.measured,
+    header: "Measured",
     cell: ({ measuredAt }) => <Ago at={measuredAt} />,
     isNumber: true,
   },

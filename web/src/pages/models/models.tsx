@@ -12,7 +12,6 @@ import { Progress } from "../../parts/progress.tsx";
 import { countReady, State } from "../../parts/state.tsx";
 import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { modelsText } from "../../texts/models.ts";
 import { text } from "../../texts/text.ts";
 import "./models.css";
 
@@ -29,7 +28,7 @@ export function ModelsPage() {
   return (
     <Page
       title={text.pages.models}
-      subtitle={models.isSynced && here.length > 0 ? modelsText.ready(ready, here.length) : undefined}
+      subtitle={models.isSynced && here.length > 0 ? `${ready} of ${here.length} ready` : undefined}
       isWide
     >
       {models.refusal !== undefined && <Failure error={models.refusal} />}
@@ -46,7 +45,7 @@ export function ModelsPage() {
           defaultSort="name"
           toolbar={
             <>
-              <Filter label={modelsText.filter} words={words} onChange={setWords} />
+              <Filter label="Filter by name, source or format" words={words} onChange={setWords} />
               <span className="muted small number">{text.table.count(shown.length, here.length)}</span>
             </>
           }
@@ -59,7 +58,13 @@ export function ModelsPage() {
 function NoModels() {
   const hidden = useHiddenNamespace("models");
   if (hidden !== undefined) return <Failure error={hidden} />;
-  return <Empty title={modelsText.empty} why={modelsText.emptyWhy} command={modelsText.emptyCommand} />;
+  return (
+    <Empty
+      title="No models yet"
+      why="A Model names the weights that services use. Deploying a model creates one; its downloads, copies and benchmarks appear here."
+      command="metalbridge deploy hf://ggml-org/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf --name qwen3"
+    />
+  );
 }
 
 function hrefOfModel({ namespace, name }: ModelRow): string {
@@ -72,27 +77,25 @@ function isFound(row: ModelRow, words: string): boolean {
   return hasWords(texts, words);
 }
 
-const header = modelsText.columns;
-
 const COLUMNS: readonly Column<ModelRow>[] = [
-  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(104px, 1.2fr)" },
+  { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(104px, 1.2fr)" },
   {
     id: "namespace",
-    header: header.namespace,
+    header: "Namespace",
     value: ({ namespace }) => namespace,
     cell: ({ namespace }) => <span className="muted">{namespace}</span>,
     width: "minmax(72px, 0.7fr)",
   },
   {
     id: "state",
-    header: header.state,
+    header: "State",
     value: ({ state }) => state.word,
     cell: ({ state, attention, message }) => <State state={state} title={attention?.message ?? message} />,
     width: "minmax(136px, 1.2fr)",
   },
   {
     id: "source",
-    header: header.source,
+    header: "Source",
     value: ({ source }) => source,
     cell: ({ source }) => (
       <span className="muted" title={source}>
@@ -104,13 +107,13 @@ const COLUMNS: readonly Column<ModelRow>[] = [
   },
   {
     id: "quantization",
-    header: header.quantization,
+    header: "Quantization",
     value: ({ format, quantization }) => `${format} ${quantization}`.trim(),
     width: "minmax(92px, 0.8fr)",
   },
   {
     id: "size",
-    header: header.size,
+    header: "Size",
     value: ({ sizeBytes }) => sizeBytes,
     cell: ({ sizeBytes }) => formatBytes(sizeBytes),
     width: "64px",
@@ -118,7 +121,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
   },
   {
     id: "downloads",
-    header: header.downloads,
+    header: "Downloads",
     value: ({ downloads }) => downloads.length,
     cell: ({ downloads }) => <Downloads downloads={downloads} />,
     width: "minmax(96px, 1fr)",
@@ -126,7 +129,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
   },
   {
     id: "copies",
-    header: header.copies,
+    header: "Copies",
     value: ({ copies }) => copies.length,
     cell: ({ copies }) => <span title={copies.join(", ")}>{formatCount(copies.length)}</span>,
     width: "48px",
@@ -134,7 +137,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
   },
   {
     id: "services",
-    header: header.services,
+    header: "Services",
     value: ({ services }) => services.length,
     cell: ({ services }) => <span title={services.join(", ")}>{formatCount(services.length)}</span>,
     width: "56px",
@@ -142,7 +145,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
   },
   {
     id: "benchmarks",
-    header: header.benchmarks,
+    header: "Benchmarks",
     value: ({ benchmarks }) => benchmarks,
     width: "88px",
     isNumber: true,
@@ -156,7 +159,7 @@ function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }
   const bytes = downloads.reduce((sum, one) => sum + one.bytes, 0);
   return (
     <span className="download-cell">
-      <Progress label={modelsText.downloads} part={total === 0 ? undefined : bytes / total} />
+      <Progress label="Downloads" part={total === 0 ? undefined : bytes / total} />
       <span className="number muted">{downloads.length}×</span>
     </span>
   );

@@ -3,9 +3,9 @@ import { Link } from "@tanstack/react-router";
 import { Fragment } from "react";
 import { keepNamespace } from "../../address/search.ts";
 import { AttentionNotice } from "../../parts/attention.tsx";
-import { overviewText } from "../../texts/overview.ts";
 import type { AttentionGroup, AttentionItem } from "./attention.ts";
 
+const KINDS = { host: "machines", service: "services", model: "models" } as const;
 const LINKS = 6;
 const GROUPS = 30;
 
@@ -16,7 +16,7 @@ export function AttentionList({ groups }: { readonly groups: readonly AttentionG
       {groups.slice(0, GROUPS).map((group) => (
         <AttentionNotice key={group.key} attention={group.first.attention} about={<About group={group} />} />
       ))}
-      {hidden > 0 && <p className="muted">{overviewText.others(hidden)}</p>}
+      {hidden > 0 && <p className="muted">{`and ${hidden} more`}</p>}
     </div>
   );
 }
@@ -26,16 +26,14 @@ function About({ group: { first, items } }: { readonly group: AttentionGroup }) 
   const alike = items.filter(({ because }) => because === undefined).length;
   return (
     <>
-      {alike > 1 && (
-        <span className="muted">{overviewText.alike(alike, overviewText.kinds[first.kind])}</span>
-      )}
+      {alike > 1 && <span className="muted">{`${alike} ${KINDS[first.kind]}`}</span>}
       {items.slice(0, LINKS).map((item, index) => (
         <Fragment key={item.key}>
-          {index === alike && <span className="muted">{overviewText.affects}</span>}
+          {index === alike && <span className="muted">affects</span>}
           <ItemLink item={item} />
         </Fragment>
       ))}
-      {rest > 0 && <span className="muted">{overviewText.others(rest)}</span>}
+      {rest > 0 && <span className="muted">{`and ${rest} more`}</span>}
     </>
   );
 }

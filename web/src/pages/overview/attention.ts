@@ -2,7 +2,6 @@
 
 import type { Attention, HostRow, ModelRow, ServiceRow, StateWord } from "../../../../src/console/rows.ts";
 import { hrefOfMachine } from "../../address/href.ts";
-import { overviewText } from "../../texts/overview.ts";
 
 export interface AttentionItem {
   readonly kind: "host" | "service" | "model";
@@ -104,19 +103,30 @@ export function quietState(
   hosts: readonly Pick<HostRow, "state">[] | undefined,
   nowMs: number,
 ): StateWord {
-  if (services.length === 0) return { word: overviewText.noServices, level: "idle" };
+  if (services.length === 0) return { word: "No service asks for anything yet.", level: "idle" };
   const unreported = services.filter(
     ({ phase, message, createdAt }) =>
       phase === "Pending" && message === "" && nowMs - Date.parse(createdAt) > UNREPORTED_MS,
   ).length;
-  if (unreported > 0) return { word: overviewText.noController(unreported), level: "warn" };
+  if (unreported > 0)
+    return {
+      word: `The controller has not reported on ${unreported === 1 ? "a service" : `${unreported} services`}. See whether it runs: metalbridge status`,
+      level: "warn",
+    };
   const of = (level: StateWord["level"]) => services.filter(({ state }) => state.level === level).length;
   const [serving, resting] = [of("ok"), of("idle")];
-  if (serving === services.length) return { word: overviewText.allServing(serving), level: "ok" };
+  if (serving === services.length)
+    return {
+      word: serving === 1 ? "The only service is serving." : `All ${serving} services are serving.`,
+      level: "ok",
+    };
   if (serving === 0 && resting < services.length && hosts?.every(({ state }) => state.level !== "ok"))
-    return { word: overviewText.noMachine, level: "warn" };
+    return { word: "No service is serving, and no machine is ready for new replicas.", level: "warn" };
   const isSettled = serving + resting === services.length;
-  return { word: overviewText.someServing(serving, services.length), level: isSettled ? "ok" : "busy" };
+  return {
+    word: `${serving} of ${services.length} services are serving; the others are starting or at rest.`,
+    level: isSettled ? "ok" : "busy",
+  };
 }
 
 function namespaced(

@@ -7,7 +7,6 @@ import { useSession } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
 import { countReady } from "../../parts/state.tsx";
-import { overviewText } from "../../texts/overview.ts";
 
 /** Of the line of tokens. */
 const WIDTH = 120;
@@ -22,31 +21,29 @@ export function FarmFigures() {
   const maySeeHosts = refusal === undefined;
   const services = useList("services").refusal === undefined ? farm?.services : undefined;
   const hosts = maySeeHosts && isSynced ? rows : undefined;
-  const hostsDetail = maySeeHosts ? overviewText.of(formatCount(hosts?.length)) : overviewText.noRight;
-  const budget = maySeeHosts ? overviewText.ofBudget(formatBytes(farm?.budgetBytes)) : overviewText.noRight;
+  const hostsDetail = maySeeHosts ? `of ${formatCount(hosts?.length)}` : "no right to see hosts";
+  const budget = maySeeHosts ? `of ${formatBytes(farm?.budgetBytes)}` : "no right to see hosts";
   return (
     <dl className="panel figures">
       <Figure
-        label={overviewText.hosts}
+        label="Machines ready"
         value={formatCount(hosts && countReady(hosts))}
         detail={<To path="/hosts">{hostsDetail}</To>}
       />
       <Figure
-        label={overviewText.services}
+        label="Services ready"
         value={formatCount(services?.ready)}
         detail={
           <To path="/services">
-            {services === undefined
-              ? overviewText.noServicesRight
-              : overviewText.of(formatCount(services.total))}
+            {services === undefined ? "no right to see services" : `of ${formatCount(services.total)}`}
           </To>
         }
       />
       <Tokens farm={farm} />
-      <Figure label={overviewText.requests} value={formatRate(farm?.requestsInFlight)} />
+      <Figure label="Requests in flight" value={formatRate(farm?.requestsInFlight)} />
       {(hasGateway || queues.length > 0) && <Queue queues={queues} />}
       <Figure
-        label={overviewText.memory}
+        label="Memory claimed"
         value={formatBytes(maySeeHosts ? farm?.claimedBytes : undefined)}
         aside={<span className="muted small number">{budget}</span>}
       />
@@ -56,13 +53,10 @@ export function FarmFigures() {
 
 function Tokens({ farm }: { readonly farm: FarmRow | undefined }) {
   const history = farm?.history ?? [];
-  const label = overviewText.tokensHistory(
-    formatRate(Math.min(...history)),
-    formatRate(Math.max(...history)),
-  );
+  const label = `Last 15 minutes: between ${formatRate(Math.min(...history))} and ${formatRate(Math.max(...history))} tokens/s`;
   return (
     <Figure
-      label={overviewText.tokens}
+      label="Tokens per second"
       value={formatRate(farm?.tokensPerSecond)}
       aside={<Spark values={history} label={label} />}
     />
@@ -74,9 +68,9 @@ function Queue({ queues }: { readonly queues: readonly QueueRow[] }) {
   const longest = Math.max(0, ...queues.map((row) => row.longestWaitSeconds));
   return (
     <Figure
-      label={overviewText.queue}
+      label="Waiting in queues"
       value={formatCount(waiting)}
-      detail={waiting === 0 ? overviewText.noneWait : overviewText.longest(formatDuration(longest * 1_000))}
+      detail={waiting === 0 ? "none waiting" : `longest ${formatDuration(longest * 1_000)}`}
     />
   );
 }

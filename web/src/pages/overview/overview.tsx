@@ -12,7 +12,6 @@ import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { overviewText } from "../../texts/overview.ts";
 import { text } from "../../texts/text.ts";
 import { type AttentionGroup, attentionItems, groupAttention, quietState } from "./attention.ts";
 import { AttentionList } from "./attention-list.tsx";
@@ -62,11 +61,16 @@ export function OverviewPage() {
 
 function Start() {
   return (
-    <Empty title={overviewText.start} why={overviewText.startWhy}>
-      <p className="prose">{overviewText.firstHost}</p>
-      <Command>{overviewText.firstHostCommand}</Command>
-      <p>{overviewText.firstService}</p>
-      <Command>{overviewText.firstServiceCommand}</Command>
+    <Empty
+      title="Nothing is here yet"
+      why="Metalbridge needs a machine that runs engines and a model to serve. Both take one command; what they do appears here as it happens."
+    >
+      <p className="prose">
+        1. Register a Mac or Linux machine, and run the command that this prints on that machine:
+      </p>
+      <Command>metalbridge host add mini-1 --address 192.168.1.21</Command>
+      <p>2. Serve a model:</p>
+      <Command>metalbridge deploy hf://ggml-org/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf --name qwen3</Command>
     </Empty>
   );
 }
@@ -84,10 +88,7 @@ function NeedsAttention({
 }) {
   const count = groups.reduce((sum, { items }) => sum + items.length, 0);
   return (
-    <Section
-      title={overviewText.attention}
-      aside={count > 0 && <span className="muted small number">{count}</span>}
-    >
+    <Section title="Needs attention" aside={count > 0 && <span className="muted small number">{count}</span>}>
       {count > 0 && <AttentionList groups={groups} />}
       {count === 0 && refusal === undefined && <Quiet services={services} hosts={hosts} />}
       {refusal !== undefined && <Failure error={refusal} />}
@@ -112,7 +113,7 @@ function Quiet({
       <State state={quietState(services, hosts, nowMs)} />
       {newest !== undefined && (
         <p className="muted">
-          {overviewText.lastChange}{" "}
+          Newest service:{" "}
           <Link to={hrefOfService(newest) as "/"} search={keepNamespace} className="link">
             {newest.namespace}/{newest.name}
           </Link>
@@ -132,12 +133,12 @@ function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
     <span className="row">
       <MemoryHelp />
       <Link to={"/hosts" as "/"} search={keepNamespace} className="link">
-        {overviewText.allMachines(hosts.length)}
+        {hosts.length === 1 ? "All machines" : `All ${hosts.length} machines`}
       </Link>
     </span>
   );
   return (
-    <Section title={overviewText.machines} aside={all}>
+    <Section title="Machines, fullest first" aside={all}>
       <ul className="cards">
         {fullest.slice(0, MACHINES).map((host) => (
           <li key={`${host.kind}/${host.name}`}>

@@ -4,13 +4,12 @@ import { useNamespace } from "../../address/search.ts";
 import { useRight } from "../../api/session.ts";
 import { Hint } from "../../parts/button.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { settingsText } from "../../texts/settings.ts";
 
-type Verb = keyof typeof settingsText.verbs;
-type ResourceWord = keyof typeof settingsText.resources;
+const VERBS = { list: "See", create: "Create", patch: "Change", delete: "Delete" } as const;
+type Verb = keyof typeof VERBS;
 
 interface RightRow {
-  readonly id: ResourceWord;
+  readonly label: string;
   readonly resource: string;
   readonly group?: string;
   readonly subresource?: string;
@@ -20,22 +19,28 @@ interface RightRow {
 
 const ALL = ["list", "create", "patch", "delete"] as const;
 const ROWS: readonly RightRow[] = [
-  { id: "inferenceservices", resource: "inferenceservices", isNamespaced: true, verbs: ALL },
-  { id: "models", resource: "models", isNamespaced: true, verbs: ALL },
-  { id: "inferencereplicas", resource: "inferencereplicas", isNamespaced: true, verbs: ["list"] },
-  { id: "hosts", resource: "hosts", isNamespaced: false, verbs: ALL },
-  { id: "nodes", resource: "nodes", group: "", isNamespaced: false, verbs: ["list", "patch"] },
-  { id: "events", resource: "events", group: "", isNamespaced: true, verbs: ["list"] },
-  { id: "secrets", resource: "secrets", group: "", isNamespaced: true, verbs: ["list", "create"] },
+  { label: "Services", resource: "inferenceservices", isNamespaced: true, verbs: ALL },
+  { label: "Models", resource: "models", isNamespaced: true, verbs: ALL },
+  { label: "Replicas", resource: "inferencereplicas", isNamespaced: true, verbs: ["list"] },
+  { label: "Hosts", resource: "hosts", isNamespaced: false, verbs: ALL },
+  { label: "Nodes", resource: "nodes", group: "", isNamespaced: false, verbs: ["list", "patch"] },
+  { label: "Events", resource: "events", group: "", isNamespaced: true, verbs: ["list"] },
+  {
+    label: "Gateway keys (Secrets)",
+    resource: "secrets",
+    group: "",
+    isNamespaced: true,
+    verbs: ["list", "create"],
+  },
 ];
 
 export function RightsMatrix() {
   const namespace = useNamespace();
   return (
     <PlainTable
-      label={settingsText.rights}
+      label="What you may do"
       rows={ROWS}
-      keyOf={({ id }) => id}
+      keyOf={({ resource }) => resource}
       columns={columnsIn(namespace)}
       none=""
     />
@@ -46,12 +51,12 @@ function columnsIn(namespace: string): readonly PlainColumn<RightRow>[] {
   return [
     {
       id: "resource",
-      header: settingsText.resource,
-      cell: ({ id }) => settingsText.resources[id],
+      header: "Resource",
+      cell: ({ label }) => label,
     },
     ...ALL.map((verb) => ({
       id: verb,
-      header: settingsText.verbs[verb],
+      header: VERBS[verb],
       cell: (row: RightRow) => <RightMark row={row} verb={verb} namespace={namespace} />,
     })),
   ];
@@ -88,14 +93,14 @@ function AskedMark({
   if (isAllowed)
     return (
       <span className="right-yes">
-        <Check size={14} aria-hidden /> {settingsText.yes}
+        <Check size={14} aria-hidden /> Yes
       </span>
     );
   return (
     <Hint text={why}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the reason must be reachable by the keyboard */}
       <span className="muted right-no" tabIndex={0}>
-        <Minus size={14} aria-hidden /> {settingsText.no}
+        <Minus size={14} aria-hidden /> No
       </span>
     </Hint>
   );

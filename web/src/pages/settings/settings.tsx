@@ -15,7 +15,6 @@ import { Page, Section } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { resetColumns } from "../../parts/table-columns.tsx";
 import { setTheme, useChosenTheme } from "../../parts/theme.ts";
-import { settingsText } from "../../texts/settings.ts";
 import { text } from "../../texts/text.ts";
 import { RightsMatrix } from "./rights-matrix.tsx";
 import "./settings.css";
@@ -32,15 +31,22 @@ export function SettingsPage() {
       ) : (
         <div className="settings">
           <You session={session} />
-          <Section title={settingsText.rights}>
-            <p className="muted prose">{settingsText.rightsWhere(namespace)}</p>
+          <Section title="What you may do">
+            <p className="muted prose">
+              {namespace === ""
+                ? "In all namespaces. Choose a namespace to see your rights there."
+                : `In namespace ${namespace}, and on machines of the cluster.`}
+            </p>
             <RightsMatrix />
-            <p className="muted small prose">{settingsText.rightsMissing}</p>
+            <p className="muted small prose">
+              Rights are those of your account in Kubernetes. An administrator grants them with Roles and
+              RoleBindings.
+            </p>
           </Section>
           <Appearance />
           <About session={session} />
-          <Section title={settingsText.keyboard}>
-            <p>{settingsText.keys}</p>
+          <Section title="Keyboard">
+            <p>Press ? on any page to see all keys.</p>
           </Section>
         </div>
       )}
@@ -58,18 +64,20 @@ function You({ session: { user, expiresAt, isReadOnly } }: { readonly session: S
   };
   const expires =
     expiresAt === undefined
-      ? settingsText.noExpiry
-      : settingsText.expiresIn(formatDuration(Date.parse(expiresAt) - nowMs));
+      ? "The token states no end"
+      : `in ${formatDuration(Date.parse(expiresAt) - nowMs)}`;
   return (
-    <Section
-      title={settingsText.you}
-      aside={<Button onClick={() => void leave()}>{settingsText.signOut}</Button>}
-    >
+    <Section title="You" aside={<Button onClick={() => void leave()}>Sign out</Button>}>
       <Facts
         facts={[
-          [settingsText.user, <bdi key="user">{user}</bdi>],
-          [settingsText.expires, expires],
-          [settingsText.mode, isReadOnly ? settingsText.readOnly : settingsText.readWrite],
+          ["Signed in as", <bdi key="user">{user}</bdi>],
+          ["Session ends", expires],
+          [
+            "Mode",
+            isReadOnly
+              ? "Read-only: nothing can be changed from this console"
+              : "Changes are made with your own rights",
+          ],
         ]}
       />
     </Section>
@@ -80,15 +88,15 @@ function Appearance() {
   const theme = useChosenTheme();
   const [isReset, setIsReset] = useState(false);
   return (
-    <Section title={settingsText.appearance}>
+    <Section title="Appearance">
       <div className="row">
         <Segments
-          label={settingsText.theme}
+          label="Theme"
           value={theme ?? "system"}
           options={[
-            { id: "system", label: settingsText.system },
-            { id: "light", label: settingsText.light },
-            { id: "dark", label: settingsText.dark },
+            { id: "system", label: "System" },
+            { id: "light", label: "Light" },
+            { id: "dark", label: "Dark" },
           ]}
           onChange={(id) => setTheme(id === "light" || id === "dark" ? id : undefined)}
         />
@@ -100,10 +108,10 @@ function Appearance() {
             setIsReset(true);
           }}
         >
-          {settingsText.resetColumns}
+          Show all columns again
         </Button>
         <span className="muted" aria-live="polite">
-          {isReset && settingsText.columnsReset}
+          {isReset && "All tables show all columns."}
         </span>
       </div>
     </Section>
@@ -118,15 +126,19 @@ function About({ session: { version, gatewayUrl, hasGateway } }: { readonly sess
     staleTime: Number.POSITIVE_INFINITY,
   });
   return (
-    <Section title={settingsText.about}>
+    <Section title="About">
       <Facts
         facts={[
-          [settingsText.version, version],
-          [settingsText.kubernetes, data?.gitVersion ?? "–"],
-          [settingsText.server, <Command key="server">{location.origin}</Command>],
+          ["Version of the console", version],
+          ["Version of Kubernetes", data?.gitVersion ?? "–"],
+          ["Address of this server", <Command key="server">{location.origin}</Command>],
           [
-            settingsText.gateway,
-            hasGateway ? <Command key="gateway">{gatewayUrl}</Command> : settingsText.noGateway,
+            "Address of the gateway",
+            hasGateway ? (
+              <Command key="gateway">{gatewayUrl}</Command>
+            ) : (
+              "No gateway is configured: the playground is not available."
+            ),
           ],
         ]}
       />

@@ -24,7 +24,6 @@ import {
 } from "./graph/graph.ts";
 import { MAX_BARS } from "./graph/layout.ts";
 import { TopologyList } from "./list.tsx";
-import "./topology.css";
 
 const TopologyMap = lazy(() =>
   import("./map/map.tsx").then(({ TopologyMap: component }) => ({ default: component })),

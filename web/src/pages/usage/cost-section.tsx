@@ -5,10 +5,8 @@ import { formatCount, formatGib } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { usageText } from "../../texts/usage.ts";
 
 const REFRESH_MS = 30_000;
-const words = usageText.costColumns;
 
 export function CostSection() {
   const { data, error, refetch } = useQuery({
@@ -17,26 +15,26 @@ export function CostSection() {
     refetchInterval: REFRESH_MS,
   });
   return (
-    <Section title={usageText.cost}>
-      <p className="muted prose">{usageText.costWhy}</p>
+    <Section title="Memory held now">
+      <p className="muted prose">Memory and GPUs that replicas hold at this moment, by model and machine.</p>
       {error !== null && data === undefined && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined && error === null && <Skeleton rows={3} />}
       {data !== undefined && (
         <PlainTable
-          label={usageText.cost}
+          label="Memory held now"
           rows={data.models}
           keyOf={({ namespace, service, placedNode }) => `${namespace}/${service} ${placedNode}`}
           columns={MODELS}
-          none={usageText.noCost}
+          none="No replica holds memory."
         />
       )}
       {data !== undefined && data.namespaces.length > 1 && (
         <PlainTable
-          label={usageText.byNamespace}
+          label="By namespace"
           rows={data.namespaces}
           keyOf={({ namespace }) => namespace}
           columns={NAMESPACES}
-          none={usageText.noCost}
+          none="No replica holds memory."
         />
       )}
     </Section>
@@ -44,38 +42,38 @@ export function CostSection() {
 }
 
 const MODELS: readonly PlainColumn<ModelCost>[] = [
-  { id: "model", header: words.model, cell: ({ name }) => <bdi>{name}</bdi> },
-  { id: "namespace", header: words.namespace, cell: ({ namespace }) => namespace },
-  { id: "machine", header: words.machine, cell: ({ placedNode }) => <bdi>{placedNode}</bdi> },
-  { id: "phase", header: words.phase, cell: ({ phase }) => phase },
-  { id: "replicas", header: words.replicas, cell: ({ replicas }) => replicas, isNumber: true },
+  { id: "model", header: "Model", cell: ({ name }) => <bdi>{name}</bdi> },
+  { id: "namespace", header: "Namespace", cell: ({ namespace }) => namespace },
+  { id: "machine", header: "Machine", cell: ({ placedNode }) => <bdi>{placedNode}</bdi> },
+  { id: "phase", header: "State", cell: ({ phase }) => phase },
+  { id: "replicas", header: "Replicas", cell: ({ replicas }) => replicas, isNumber: true },
   {
     id: "memory",
-    header: words.memory,
+    header: "Memory",
     cell: ({ memoryRequiredGb }) => formatGib(memoryRequiredGb),
     isNumber: true,
   },
   {
     id: "share",
-    header: words.share,
+    header: "Of the machine",
     cell: ({ utilizationPct }) => `${utilizationPct.toFixed(1)} %`,
     isNumber: true,
   },
-  { id: "gpus", header: words.gpus, cell: ({ gpu }) => formatCount(gpu), isNumber: true },
+  { id: "gpus", header: "GPUs", cell: ({ gpu }) => formatCount(gpu), isNumber: true },
 ];
 
 const NAMESPACES: readonly PlainColumn<NamespaceTotal>[] = [
   {
     id: "namespace",
-    header: words.namespace,
+    header: "Namespace",
     cell: ({ namespace }) => <bdi>{namespace}</bdi>,
   },
-  { id: "models", header: words.models, cell: ({ modelCount }) => modelCount, isNumber: true },
+  { id: "models", header: "Models", cell: ({ modelCount }) => modelCount, isNumber: true },
   {
     id: "memory",
-    header: words.memory,
+    header: "Memory",
     cell: ({ totalMemoryGb }) => formatGib(totalMemoryGb),
     isNumber: true,
   },
-  { id: "gpus", header: words.gpus, cell: ({ totalGpu }) => formatCount(totalGpu), isNumber: true },
+  { id: "gpus", header: "GPUs", cell: ({ totalGpu }) => formatCount(totalGpu), isNumber: true },
 ];

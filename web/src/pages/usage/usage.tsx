@@ -4,13 +4,17 @@ import { Download } from "lucide-react";
 import { useMemo } from "react";
 import {
   chargedTokens,
+  readUsageRecord,
   renderUsageCsv,
   sumUsage,
   type UsageDimension,
+  type UsageConfigMap,
   type UsageRecord,
   type UsageRow,
 } from "../../../../src/gateway/usage.ts";
 import { useSearchParam } from "../../address/search.ts";
+import { type ApiObject, listObjects } from "../../api/kube.ts";
+import { ConsoleError } from "../../api/request.ts";
 import { useNow } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Chart } from "../../parts/chart.tsx";
@@ -20,12 +24,11 @@ import { Page } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { text } from "../../texts/text.ts";
-import { usageText } from "../../texts/usage.ts";
 import { CostSection } from "./cost-section.tsx";
-import { usageRecords } from "./records.ts";
 import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
 
 const DIMENSIONS = ["key", "model", "namespace"] as const satisfies readonly UsageDimension[];
+const DIMENSION_WORDS = { key: "Key", model: "Model", namespace: "Namespace" } as const;
 const RANGES = ["7", "30", "90"];
 const REFRESH_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -45,19 +48,19 @@ export function UsagePage() {
   return (
     <Page
       title={text.pages.usage}
-      subtitle={usageText.why}
+      subtitle="Tokens that the gateways counted, by day in UTC."
       actions={
         <>
           <Segments
-            label={usageText.by}
+            label="Group by"
             value={by}
-            options={DIMENSIONS.map((id) => ({ id, label: usageText.dimensions[id] }))}
+            options={DIMENSIONS.map((id) => ({ id, label: DIMENSION_WORDS[id] }))}
             onChange={setBy}
           />
           <Segments
-            label={usageText.range}
+            label="Range"
             value={range}
-            options={RANGES.map((id) => ({ id, label: usageText.days(Number(id)) }))}
+            options={RANGES.map((id) => ({ id, label: `${Number(id)} days` }))}
             onChange={setRange}
           />
         </>
@@ -85,19 +88,25 @@ function Usage({
   const series = useMemo(
     () =>
       usageSeries(records, days, by).map(({ name, values }, index) => ({
-        label: name === "" ? usageText.other : name,
+        label: name === "" ? "Other" : name,
         values,
         color: name === "" ? "--idle" : `--series-${index + 1}`,
       })),
     [records, days, by],
   );
   const times = useMemo(() => days.map((day) => Date.parse(`${day}T00:00:00Z`) / 1_000), [days]);
-  if (totals.length === 0) return <Empty title={usageText.none} why={usageText.noneWhy} />;
+  if (totals.length === 0)
+    return (
+      <Empty
+        title="No usage in this range"
+        why="The gateway writes the usage of each day. Send a request through it, and it appears here within a minute."
+      />
+    );
   return (
     <>
       <div className="card">
         <Chart
-          label={usageText.chart(usageText.dimensions[by])}
+          label={`Tokens per day by ${by}`}
           times={times}
           series={series}
           kind="bars"
@@ -108,15 +117,15 @@ function Usage({
       <div className="stack">
         <div className="row end">
           <Button icon={<Download size={14} aria-hidden />} onClick={() => save(records, days)}>
-            {usageText.download}
+            Download as CSV
           </Button>
         </div>
         <PlainTable
-          label={usageText.tokens}
+          label="Tokens"
           rows={totals}
           keyOf={(row) => row[by]}
           columns={columnsFor(by, totals)}
-          none={usageText.none}
+          none="No usage in this range"
         />
       </div>
     </>
@@ -128,28 +137,27 @@ function columnsFor(
   rows: readonly UsageRow[],
 ): readonly PlainColumn<UsageRow>[] {
   const all = rows.reduce((sum, row) => sum + chargedTokens(row), 0);
-  const words = usageText.columns;
-  const count = (id: "requests" | "tokensIn" | "tokensCached" | "tokensOut") => ({
+  const count = (id: "requests" | "tokensIn" | "tokensCached" | "tokensOut", header: string) => ({
     id,
-    header: words[id],
+    header,
     cell: (row: UsageRow) => formatCount(row[id]),
     isNumber: true,
   });
   return [
-    { id: by, header: usageText.dimensions[by], cell: (row) => <bdi>{row[by]}</bdi> },
-    count("requests"),
-    count("tokensIn"),
-    count("tokensCached"),
-    count("tokensOut"),
+    { id: by, header: DIMENSION_WORDS[by], cell: (row) => <bdi>{row[by]}</bdi> },
+    count("requests", "Requests"),
+    count("tokensIn", "Prompt tokens"),
+    count("tokensCached", "of these cached"),
+    count("tokensOut", "Generated tokens"),
     {
       id: "total",
-      header: words.total,
+      header: "Tokens",
       cell: (row) => formatCount(chargedTokens(row)),
       isNumber: true,
     },
     {
       id: "share",
-      header: usageText.share,
+      header: "Share",
       cell: (row) => formatPercent(all === 0 ? 0 : chargedTokens(row) / all),
       isNumber: true,
     },
@@ -163,7 +171,26 @@ function save(records: readonly UsageRecord[], days: readonly string[]): void {
   const url = URL.createObjectURL(new Blob([renderUsageCsv(rows)], { type: "text/csv" }));
   const link = document.createElement("a");
   link.href = url;
-  link.download = usageText.fileName(days[0] ?? "", days.at(-1) ?? "");
+  link.download = `metalbridge-usage-${days[0] ?? ""}-to-${days.at(-1) ?? ""}.csv`;
   link.click();
   URL.revokeObjectURL(url);
+}
+
+const LABEL_MONTH = "metalbridge.dev/usage-month";
+const GATEWAY_NAMESPACE = "metalbridge-system";
+
+/** Of some months, from all namespaces, or from that of the gateway for readers with fewer rights. */
+async function usageRecords(months: readonly string[], signal: AbortSignal): Promise<readonly UsageRecord[]> {
+  const query = { labelSelector: `${LABEL_MONTH} in (${months.join(",")})`, limit: "2000" };
+  const list = (namespace?: string) =>
+    listObjects<ApiObject & UsageConfigMap>(
+      { resource: "configmaps", ...(namespace !== undefined && { namespace }) },
+      query,
+      signal,
+    );
+  const objects = await list().catch((error: unknown) => {
+    if (error instanceof ConsoleError && error.status === 403) return list(GATEWAY_NAMESPACE);
+    throw error;
+  });
+  return objects.flatMap((object) => readUsageRecord(object) ?? []);
 }

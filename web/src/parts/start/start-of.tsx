@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { askGateway, needsKey } from "../../api/gateway.ts";
 import { useSession } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
-import { startText } from "../../texts/deploy.ts";
+import { startText } from "../../texts/start.ts";
 import { formatDuration } from "../format.ts";
 import { Failure, Skeleton } from "../notice.tsx";
 import { type StartingObjects, startProgressOf } from "./progress.ts";

@@ -2,7 +2,7 @@
 import { Check, LoaderCircle, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Attention } from "../../../../src/console/rows.ts";
-import { startText } from "../../texts/deploy.ts";
+import { startText } from "../../texts/start.ts";
 import { Remedy } from "../attention.tsx";
 import { formatBytes, formatDuration, formatSpeed } from "../format.ts";
 import { Progress } from "../progress.tsx";

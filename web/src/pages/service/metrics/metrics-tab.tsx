@@ -2,7 +2,7 @@
 import { Chart } from "../../../parts/chart.tsx";
 import { formatBytes, formatRate } from "../../../parts/format.ts";
 import { serviceText } from "../../../texts/service.ts";
-import type { Sample } from "./samples.ts";
+import type { Sample } from "./use-samples.ts";
 
 const { metrics: texts } = serviceText;
 const MS_PER_S = 1_000;

@@ -2,7 +2,19 @@
 import { useEffect, useRef, useState } from "react";
 import { useLive } from "../../../live/hooks.ts";
 import type { ServiceObjects } from "../service-state.ts";
-import { SAMPLE_MS, type Sample, sampleOf, withSample } from "./samples.ts";
+
+export interface Sample {
+  readonly atMs: number;
+  readonly tokensPerSecond: number | null;
+  readonly requestsInFlight: number | null;
+  readonly timeToFirstTokenSeconds: number | null;
+  /** Measured footprints of all replicas together. */
+  readonly memoryBytes: number | null;
+}
+
+const SAMPLE_MS = 5_000;
+/** One hour. */
+const MAX_SAMPLES = 720;
 
 export function useSamples(objects: ServiceObjects): readonly Sample[] {
   const live = useLive();
@@ -16,4 +28,21 @@ export function useSamples(objects: ServiceObjects): readonly Sample[] {
     return () => clearInterval(timer);
   }, [live]);
   return samples;
+}
+
+function sampleOf({ service, replicas, row }: ServiceObjects, atMs: number): Sample {
+  const performance = row?.performance ?? service.status?.performance ?? {};
+  const footprints = replicas.flatMap(({ status }) => status?.memory?.footprintBytes ?? []);
+  return {
+    atMs,
+    tokensPerSecond: performance.tokensPerSecond ?? null,
+    requestsInFlight: performance.requestsInFlight ?? null,
+    timeToFirstTokenSeconds: performance.timeToFirstTokenSeconds ?? null,
+    memoryBytes: footprints.length === 0 ? null : footprints.reduce((sum, bytes) => sum + bytes, 0),
+  };
+}
+
+/** The oldest samples make room. */
+function withSample(samples: readonly Sample[], sample: Sample): readonly Sample[] {
+  return [...samples.slice(-(MAX_SAMPLES - 1)), sample];
 }

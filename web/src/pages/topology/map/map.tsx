@@ -3,9 +3,16 @@ import { Controls, type Edge, type Node, ReactFlow, type ReactFlowInstance } fro
 import { type FocusEvent, useEffect, useMemo, useRef, useState } from "react";
 import type { MachineId } from "../graph/graph.ts";
 import { layOut, MAX_CARDS, startOf } from "../graph/layout.ts";
-import { GatewayEdge, TrafficEdge } from "./edges.tsx";
 import { edgesOf, nodesOf, type Shown } from "./elements.ts";
-import { FrameNode, GatewayNode, MachineBarNode, MachineCardNode, ServiceNode } from "./nodes.tsx";
+import {
+  FrameNode,
+  GatewayEdge,
+  GatewayNode,
+  MachineBarNode,
+  MachineCardNode,
+  ServiceNode,
+  TrafficEdge,
+} from "./nodes.tsx";
 import "@xyflow/react/dist/base.css";
 import "./map.css";
 

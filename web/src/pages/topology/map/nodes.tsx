@@ -1,6 +1,14 @@
-/** The cards of the map. */
+/** The cards and edges of the map. */
 import { Link } from "@tanstack/react-router";
-import { Handle, type NodeProps, Position } from "@xyflow/react";
+import {
+  BaseEdge,
+  type EdgeProps,
+  getBezierPath,
+  getSmoothStepPath,
+  Handle,
+  type NodeProps,
+  Position,
+} from "@xyflow/react";
 import { ArrowUpRight, Route } from "lucide-react";
 import { memo } from "react";
 import { hrefOfMachine } from "../../../address/href.ts";
@@ -9,7 +17,7 @@ import { formatCount, formatRate } from "../../../parts/format.ts";
 import { MemoryBar } from "../../../parts/memory-bar.tsx";
 import { State } from "../../../parts/state.tsx";
 import type { Selection } from "../graph/graph.ts";
-import type { FrameData, GatewayData, MachineData, ServiceData } from "./elements.ts";
+import type { EdgeData, FrameData, GatewayData, MachineData, ServiceData } from "./elements.ts";
 
 export const GatewayNode = memo(({ data }: NodeProps) => (
   <div className="topo-card topo-gateway">
@@ -129,5 +137,33 @@ function Card({
         </Link>
       )}
     </div>
+  );
+}
+
+/** Between a service and a machine. */
+export const TrafficEdge = memo((props: EdgeProps) => {
+  const [line] = getBezierPath(props);
+  return <Line line={line} data={props.data as EdgeData} />;
+});
+
+/** From the gateway: one trunk, from which each service branches off. */
+export const GatewayEdge = memo((props: EdgeProps) => {
+  const [line] = getSmoothStepPath({ ...props, borderRadius: 8 });
+  return <Line line={line} data={props.data as EdgeData} />;
+});
+
+function Line({
+  line,
+  data: { level, width, isOff, isOn },
+}: {
+  readonly line: string;
+  readonly data: EdgeData;
+}) {
+  return (
+    <BaseEdge
+      path={line}
+      className={`topo-edge topo-edge-${level ?? "plain"}${isOff ? " topo-edge-off" : isOn ? " topo-edge-on" : ""}`}
+      style={{ strokeWidth: width }}
+    />
   );
 }
