@@ -131,9 +131,7 @@ test.each([
 test("other credentials are reviewed as tokens of Kubernetes only where that is enabled, and keys never", async () => {
   const reviewed: string[] = [];
   const answers: Record<string, UserAnswer["at"]> = { good: "user", bad: "stranger", later: "unavailable" };
-  const counted: string[] = [];
   const { put, ask } = setUp({
-    countResult: (result) => counted.push(result),
     identifyUser: async (token) => {
       reviewed.push(token);
       const at = answers[token] ?? "stranger";
@@ -148,8 +146,5 @@ test("other credentials are reviewed as tokens of Kubernetes only where that is 
   );
   expect(await Promise.all(asked)).toEqual(["user:good", "unknown", "unavailable", "ada", "unknown"]);
   expect(reviewed).toEqual(["good", "bad", "later"]);
-  expect(counted.sort()).toEqual([
-    ...["authenticated", "authenticated", "unavailable", "unknown", "unknown"],
-  ]);
   expect(await setUp().ask({ authorization: "Bearer good" })).toBe("unknown");
 });

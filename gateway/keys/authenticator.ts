@@ -46,18 +46,10 @@ export interface AuthenticatorPorts {
   readonly isOpenWithoutKeys: () => boolean;
   /** Origins of web pages that are accepted like programs on this machine. `*` matches any. */
   readonly corsOrigins: readonly string[];
-  readonly countResult?: ((result: Refusal["reason"] | "authenticated") => void) | undefined;
 }
 
 export function createAuthenticator(ports: AuthenticatorPorts): Authenticator {
-  const { countResult = () => undefined } = ports;
-  return {
-    authenticate: async (headers) => {
-      const result = await authenticate(ports, headers);
-      countResult(result.at === "refused" ? result.reason : "authenticated");
-      return result;
-    },
-  };
+  return { authenticate: (headers) => authenticate(ports, headers) };
 }
 
 async function authenticate(

@@ -2,7 +2,7 @@
 import type { KeyLimits } from "../../src/gateway/key.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { repeat } from "../../src/util/repeat.ts";
-import { type Admission, checkBudget, type LimitName, type Limits, refuse, type Spent } from "./limits.ts";
+import { type Admission, checkBudget, type Limits, refuse, type Spent } from "./limits.ts";
 import { createOwnCounters, type LimitedKey } from "./own-counters.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 
@@ -15,7 +15,6 @@ export interface LimitsPorts {
   /** Tokens of the key on all gateways, from the usage records. */
   readonly spent: (id: string, nowMs: number) => Spent;
   readonly shared?: SharedCounters | undefined;
-  readonly countRefusal?: ((id: string, limit: LimitName) => void) | undefined;
 }
 
 /** Several renewals fit into the expiry time of a request. */
@@ -24,7 +23,7 @@ const RENEW_MS = 20_000;
 const UNLIMITED: KeyLimits = {};
 
 export function createLimits(ports: LimitsPorts): Limits {
-  const { gateways, spent, shared, countRefusal = () => undefined } = ports;
+  const { gateways, spent, shared } = ports;
   const own = createOwnCounters();
   const admitHere = (key: LimitedKey, requestId: string, nowMs: number): Admission => {
     const share = shareOf(key.limits, gateways());
@@ -33,7 +32,7 @@ export function createLimits(ports: LimitsPorts): Limits {
     own.begin(key, share, requestId, nowMs);
     return { at: "admitted" };
   };
-  const admit = async (key: LimitedKey, requestId: string, nowMs: number): Promise<Admission> => {
+  const admit: Limits["admit"] = async (key, requestId, nowMs) => {
     const overBudget = hasBudget(key.limits) && checkBudget(key.limits, spent(key.id, nowMs), nowMs);
     if (overBudget) return overBudget;
     if (shared === undefined || !isCounted(key.limits)) return admitHere(key, requestId, nowMs);
@@ -45,11 +44,7 @@ export function createLimits(ports: LimitsPorts): Limits {
   };
   if (shared !== undefined) repeat(ports, RENEW_MS, async () => shared.renew(own.inFlight()));
   return {
-    admit: async (key, requestId, nowMs) => {
-      const admission = await admit(key, requestId, nowMs);
-      if (admission.at === "refused") countRefusal(key.id, admission.limit);
-      return admission;
-    },
+    admit,
     ended: (requestId, { tokensIn, tokensOut }, nowMs) => {
       const tokens = tokensIn + tokensOut;
       const key = own.end(requestId, tokens, nowMs);
