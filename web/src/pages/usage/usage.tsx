@@ -7,8 +7,8 @@ import {
   readUsageRecord,
   renderUsageCsv,
   sumUsage,
-  type UsageDimension,
   type UsageConfigMap,
+  type UsageDimension,
   type UsageRecord,
   type UsageRow,
 } from "../../../../src/gateway/usage.ts";
