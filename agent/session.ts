@@ -5,7 +5,7 @@ import type { Host } from "../src/api/host.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/event/events.ts";
-import type { KubeClient } from "../src/kube/types.ts";
+import type { ApiFailure, ApiResult, KubeClient } from "../src/kube/types.ts";
 import { createCatchUp } from "../src/kube/watch/catch-up.ts";
 import type { Agent, AgentInputs } from "./agent.ts";
 import { createEndpoints } from "./endpoints/endpoints.ts";
@@ -13,7 +13,6 @@ import { addressOf } from "./host/addresses.ts";
 import { followAddress } from "./host/follow-address.ts";
 import { createPauseWatch } from "./host/pause.ts";
 import { createRouteReader } from "./host/routed-address.ts";
-import { createHostClient } from "./registration/host-client.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
 import { createRegistration } from "./registration/registration.ts";
 import { createRemoteAccess, type RemoteAccess } from "./remote/remote.ts";
@@ -186,4 +185,26 @@ function ownAddresses(agent: Agent): readonly string[] {
   if (addresses.length > 0) return addresses;
   const now = ownAddress(agent);
   return now === undefined ? [] : [now];
+}
+
+const NOT_OURS: ApiFailure = {
+  kind: "unavailable",
+  status: 0,
+  reason: "HostNameTaken",
+  message: "another agent holds this host's name",
+};
+
+/** A client that writes nothing while another agent holds the host name. */
+function createHostClient(client: KubeClient, isNameOurs: () => boolean): KubeClient {
+  const write = async <T>(send: () => Promise<ApiResult<T>>): Promise<ApiResult<T>> =>
+    isNameOurs() ? send() : { ok: false, error: NOT_OURS };
+  return {
+    ...client,
+    create: (kind, object, options) => write(() => client.create(kind, object, options)),
+    update: (kind, object, options) => write(() => client.update(kind, object, options)),
+    apply: (kind, object, options) => write(() => client.apply(kind, object, options)),
+    jsonPatch: (kind, ref, operations, options) =>
+      write(() => client.jsonPatch(kind, ref, operations, options)),
+    remove: (kind, ref, options) => write(() => client.remove(kind, ref, options)),
+  };
 }

@@ -1,14 +1,22 @@
 /** `metalbridge calibrate`: measures the compute buffers of llama-server on this machine. */
 
-import { writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Command } from "commander";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { estimateClaim } from "../src/engines/llamacpp/claim/claim.ts";
+import { fitComputeTable } from "../src/engines/llamacpp/claim/compute/fit.ts";
+import type { ComputeTable } from "../src/engines/llamacpp/claim/compute/table.ts";
 import { formatBytes } from "../src/util/bytes.ts";
-import { type Calibration, type CalibrationSample, runCalibration } from "./calibrate/run.ts";
-import { calibrationCases } from "./calibrate/sizes.ts";
+import { measureBuffers } from "./calibrate/measure.ts";
+import type { PrintedBuffers } from "./calibrate/printed.ts";
+import { type CalibrationCase, calibrationCases } from "./calibrate/sizes.ts";
+import { writeSparseModel } from "./calibrate/sparse-model.ts";
 import { outputFlag } from "./cluster/flags.ts";
+import { readGguf } from "./gguf/read.ts";
 import { printJson, printLine } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
@@ -75,4 +83,59 @@ async function writeConfiguration(path: string, { table }: Calibration): Promise
   if (table === undefined) return;
   const { factor, extraBytes } = table;
   await writeFile(path, `${JSON.stringify({ memory: { compute: { factor, extraBytes } } }, undefined, 2)}\n`);
+}
+
+/** Runs a calibration: measures every case on the engine, and fits the coefficients. */
+interface CalibrationSample {
+  readonly name: string;
+  readonly laidOutBytes: number;
+  readonly printed: PrintedBuffers;
+}
+
+interface Calibration {
+  /** Backends of the engine, for example CPU or MTL0. */
+  readonly backends: readonly string[];
+  readonly samples: readonly CalibrationSample[];
+  /** Undefined if the sizes allow no fit. */
+  readonly table: ComputeTable | undefined;
+}
+
+interface CalibrationOptions {
+  readonly program: string;
+  readonly cases: readonly CalibrationCase[];
+  readonly signal: AbortSignal;
+  readonly onSample: (sample: CalibrationSample) => void;
+}
+
+async function runCalibration({
+  program,
+  cases,
+  signal,
+  onSample,
+}: CalibrationOptions): Promise<Calibration> {
+  const folder = await mkdtemp(join(tmpdir(), "metalbridge-calibrate-"));
+  const samples: CalibrationSample[] = [];
+  try {
+    for (const { name, model, settings } of cases) {
+      const path = join(folder, "model.gguf");
+      await writeSparseModel(path, model);
+      const { summary } = await readGguf(path);
+      const laidOutBytes = estimateClaim(summary, settings).computeBytes;
+      const sample = {
+        name,
+        laidOutBytes,
+        printed: await measureBuffers(program, path, settings, { signal }),
+      };
+      samples.push(sample);
+      onSample(sample);
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  const backends = [...new Set(samples.flatMap(({ printed }) => printed.backends))].sort();
+  const measured = samples.map(({ laidOutBytes, printed }) => ({
+    laidOutBytes,
+    printedBytes: printed.computeBytes,
+  }));
+  return { backends, samples, table: fitComputeTable(measured, `measured on ${backends.join(" and ")}`) };
 }

@@ -1,13 +1,21 @@
 /** `metalbridge models`: manages the model store of a host. */
 
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { type Command, Option } from "commander";
+import { openStore } from "../agent/store/store.ts";
 import type { FetchProgress } from "../agent/store/types.ts";
 import type { ModelCommand, ModelResult } from "../agent/store-maintenance/protocol.ts";
+import { sendModelCommand } from "../agent/store-maintenance/socket.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS, MODELS } from "../src/api/kinds.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
 import { publicSource } from "../src/models/source/parse.ts";
+import { systemCode } from "../src/util/atomic-file.ts";
 import { formatBytes } from "../src/util/bytes.ts";
+import { errorMessage } from "../src/util/error-message.ts";
+import { compareText } from "../src/util/text.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
 import {
@@ -20,14 +28,17 @@ import {
   timeoutOption,
 } from "./cluster/flags.ts";
 import { listVisible, missingOf, type Visible } from "./cluster/visible.ts";
+import { becomeAgentUser } from "./install/installed-agent.ts";
+import { findLocalAgent } from "./install/local-agent.ts";
 import { addLocalFlags } from "./logs/locate.ts";
 import { changeModelsOnHost, type ModelsChange, storedModelsOf } from "./models/in-cluster.ts";
-import { type LocalAgentFlags, runModelCommandLocally } from "./models/local-command.ts";
-import { type ModelLine, renderModels, renderVerified, sorted } from "./models/render.ts";
 import { addSourceFlags, type SourceFlags } from "./models/source-flags.ts";
+import { agoOf } from "./program/age.ts";
 import { exitCodes } from "./program/exit-codes.ts";
+import { createJsonLog } from "./program/json-log.ts";
 import { printNote, printResult } from "./program/output.ts";
 import { listenForStop, type StopRequest } from "./program/stop-signals.ts";
+import { formatTable } from "./program/table.ts";
 
 interface Flags extends LocalAgentFlags, ClusterFlags {
   readonly output: OutputFormat;
@@ -191,4 +202,118 @@ function textOf(command: ModelCommand, answer: Answer): string {
 function showProgress({ bytes, totalBytes }: FetchProgress): void {
   const of = totalBytes === undefined ? "" : ` of ${formatBytes(totalBytes)}`;
   process.stderr.write(`\r\x1b[K${formatBytes(bytes)}${of}${bytes === totalBytes ? "\n" : ""}`);
+}
+
+/** Runs a model command on this machine: by its agent, or, if no agent runs, by reading the store. */
+interface LocalAgentFlags {
+  readonly stateDir?: string;
+  readonly config?: string;
+  readonly kubeconfig?: string;
+  readonly root?: string;
+}
+
+interface ModelCommandRun {
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: FetchProgress) => void;
+}
+
+/** Throws the errors of the agent, AgentNotRunning for a command that requires an agent, and StoreUnreadable. */
+async function runModelCommandLocally(
+  flags: LocalAgentFlags,
+  command: ModelCommand,
+  run: ModelCommandRun,
+): Promise<ModelResult> {
+  const { stateDir, installed } = await findLocalAgent(flags);
+  if (installed !== undefined) await becomeAgentUser(installed);
+  const answer = await sendModelCommand({ stateDir, tempDir: tmpdir() }, command, run);
+  if (answer !== undefined) return answer;
+  if (command.do !== "list" && command.do !== "verify")
+    throw new MetalbridgeError(
+      "AgentNotRunning",
+      `no agent is running on ${stateDir}, and only the agent may change the store`,
+    );
+  try {
+    return await readStore(stateDir, command, run);
+  } catch (error) {
+    const code = systemCode(error);
+    if (code !== "EACCES" && code !== "EPERM") throw error;
+    const message = errorMessage(error);
+    throw new MetalbridgeError("StoreUnreadable", message);
+  }
+}
+
+/** Reports damaged files and leaves them in place: the next agent sets them aside. */
+async function readStore(
+  stateDir: string,
+  command: Extract<ModelCommand, { do: "list" | "verify" }>,
+  run: ModelCommandRun,
+): Promise<ModelResult> {
+  printNote(`no agent is running on ${stateDir}: reading its store; the models in use are unknown`);
+  const store = await openStore({
+    dir: path.join(stateDir, "models"),
+    isReadOnly: true,
+    clock: systemClock,
+    log: createJsonLog("error"),
+    allowedRoots: [],
+    hfEndpoint: "https://huggingface.co",
+    reserveBytes: 0,
+  });
+  if (command.do === "list") return { at: "models", models: await store.list() };
+  const sources = command.sources?.map(publicSource);
+  return { at: "verified", files: await store.verify({ ...run, sources }) };
+}
+
+/** One model of one host. */
+interface ModelLine {
+  readonly host?: string;
+  readonly source: string;
+  readonly sizeBytes?: number | undefined;
+  readonly lastUsedAt?: string | undefined;
+  readonly verifiedAt?: string | undefined;
+  readonly inUse?: boolean | undefined;
+  readonly pinned?: boolean | undefined;
+  readonly damaged?: boolean | undefined;
+}
+
+interface VerifiedLine {
+  readonly source: string;
+  readonly file: string;
+  readonly sizeBytes: number;
+  readonly state: string;
+}
+
+/** Sorted by host and source. The HOST column is omitted if no line has a host. */
+function renderModels(lines: readonly ModelLine[], nowMs: number): string {
+  if (lines.length === 0) return "no models are stored";
+  const hasHosts = lines.some(({ host }) => host !== undefined);
+  const rows = sorted(lines).map((line) => [
+    ...(hasHosts ? [line.host ?? ""] : []),
+    line.source,
+    line.sizeBytes === undefined ? "" : formatBytes(line.sizeBytes),
+    agoOf(line.lastUsedAt, nowMs) ?? "",
+    agoOf(line.verifiedAt, nowMs) ?? "",
+    stateOf(line),
+  ]);
+  const titles = [...(hasHosts ? ["HOST"] : []), "MODEL", "SIZE", "LAST USED", "VERIFIED", "STATE"];
+  return formatTable(titles, rows);
+}
+
+function renderVerified(lines: readonly VerifiedLine[]): string {
+  if (lines.length === 0) return "no models are stored";
+  const rows = lines.map(({ source, file, sizeBytes, state }) => [
+    state,
+    formatBytes(sizeBytes),
+    file,
+    source,
+  ]);
+  return formatTable(["STATE", "SIZE", "FILE", "MODEL"], rows);
+}
+
+function sorted<T extends ModelLine>(lines: readonly T[]): readonly T[] {
+  const key = ({ host = "", source }: T) => `${host}\n${source}`;
+  return lines.toSorted((a, b) => compareText(key(a), key(b)));
+}
+
+function stateOf({ inUse, pinned, damaged }: ModelLine): string {
+  return [inUse && "in use", pinned && "pinned", damaged && "damaged"].filter(Boolean).join(", ");
 }

@@ -1,6 +1,7 @@
 /** `metalbridge top`: shows hosts, memory, services and queues live. */
 
 import { type Command, InvalidArgumentError } from "commander";
+import { createLogUpdate } from "log-update";
 import { silentLog } from "../local/terminal-log.ts";
 import { type ReadQueues, readRequestQueues } from "../server/gateway-queues.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
@@ -8,6 +9,7 @@ import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { repeat } from "../src/util/repeat.ts";
+import { terminalText } from "../src/util/terminal-text.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import {
   addClusterFlags,
@@ -21,7 +23,6 @@ import { listVisible, missingOf } from "./cluster/visible.ts";
 import { printNote, printResult } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { overviewOf } from "./status/overview.ts";
-import { openScreen } from "./top/screen.ts";
 import { type TopInput, topLines } from "./top/view.ts";
 
 interface TopFlags extends ClusterFlags {
@@ -172,3 +173,42 @@ function titleOf({ connection }: Cluster, { isLive }: { readonly isLive: boolean
 }
 
 const UNLIMITED = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
+
+/** q, Ctrl-C and Ctrl-D. In raw mode the terminal sends no signals. */
+const QUIT_KEYS = ["q", "\u0003", "\u0004"];
+const ALTERNATE_SCREEN = { enter: "\u001b[?1049h", leave: "\u001b[?1049l" };
+/** Clears the screen and moves the cursor to its start: the cursor keeps its position on the alternate screen. */
+const EMPTY = "\u001b[2J\u001b[H";
+
+/** Uses the alternate screen, so that the terminal is restored afterwards. */
+function openScreen(quit: () => void) {
+  const { stdin, stdout } = process;
+  const update = createLogUpdate(stdout);
+  const resizes = new AbortController();
+  stdout.write(ALTERNATE_SCREEN.enter + EMPTY);
+  if (stdin.isTTY) stdin.setRawMode(true);
+  stdin.on("data", (keys: Buffer) => {
+    if (QUIT_KEYS.some((key) => keys.includes(key))) quit();
+  });
+  return {
+    draw: (lines: readonly string[]): void => update(terminalText(lines.join("\n"))),
+    size: () => ({ columns: stdout.columns, rows: stdout.rows - 1 }),
+    onResize: (changed: () => void): void => {
+      const listener = () => {
+        update.clear();
+        stdout.write(EMPTY);
+        changed();
+      };
+      stdout.on("resize", listener);
+      resizes.signal.addEventListener("abort", () => stdout.off("resize", listener));
+    },
+    close: (): void => {
+      resizes.abort();
+      update.clear();
+      update.done();
+      if (stdin.isTTY) stdin.setRawMode(false);
+      stdin.pause();
+      stdout.write(ALTERNATE_SCREEN.leave);
+    },
+  };
+}

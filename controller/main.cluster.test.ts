@@ -23,7 +23,7 @@ import { type Certificates, planCertificates } from "./certificates/certificate.
 import { certificatesIn } from "./certificates/rotation.ts";
 import { parseControllerConfig } from "./config.ts";
 import { type ControllerOptions, runController } from "./main.ts";
-import { WEBHOOK_NAME } from "./preflight/trust.ts";
+import { WEBHOOK_NAME } from "./preflight/config.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const ownCluster = oneCluster({ crds: false });

@@ -9,7 +9,7 @@ import { parse } from "plist";
 import { expect, test } from "vitest";
 import { type LayoutInput, layoutFor } from "./layout/layout.ts";
 import { definitionOf } from "./plan/entries.ts";
-import { renderPlistXml } from "./plist/xml.ts";
+import { renderPlistXml } from "./plist/agent-plist.ts";
 
 const golden = path.join(import.meta.dirname, "golden");
 const mac = { platform: "darwin", root: "", home: "/Users/me", uid: 501 } as const;

@@ -2,7 +2,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { expect, it } from "vitest";
-import { leanClientNode } from "./bundle/lean-client-node.ts";
+import { leanClientNode } from "./bundle/bundle.ts";
 
 it("a bundle of the API client holds no generated API classes and no undici", async () => {
   const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));

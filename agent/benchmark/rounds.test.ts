@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { BenchSamples } from "../../src/engines/contract/bench.ts";
 import { llamaBench } from "../../src/engines/llamacpp/bench.ts";
 import { mlxBench } from "../../src/engines/omlx/bench.ts";
-import { parseMacmon, parseNvidia } from "./power.ts";
+import { parseMacmon, parseNvidia } from "./measure.ts";
 import { BENCH_LIMIT_MS, nextRound } from "./rounds.ts";
 
 const plan = { warmups: 2, runs: 5, tokens: 128 };

@@ -1,19 +1,20 @@
 /** The EndpointSlices of this host's replicas: announced and withdrawn, each write acknowledged by the API server. */
-import { LABEL_HOST } from "../../src/api/group.ts";
+import { ANNOTATION_ADDRESSES, LABEL_HOST, MANAGER_AGENT, PORT_NAME } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
-import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
+import type { ApiFailure, ApiResult, KubeClient, ObjectRef } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
+import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { addressProblem } from "../config/address.ts";
+import type { SliceState } from "../replicas/observed.ts";
 import type { EndpointAddress, EndpointResult, Endpoints } from "../replicas/ports.ts";
-import { createNewestSlices } from "./newest-slices.ts";
-import { addressRefusal, readyBody, stateOfSlice, withdrawnBody } from "./slice-body.ts";
-import { createSliceWriter, type WriteAttempt } from "./slice-writer.ts";
+import { createNewestSlices, type NewestSlices } from "./newest-slices.ts";
 
 export interface EndpointsOptions {
   readonly connection: KubeConnection;
@@ -155,6 +156,117 @@ function createIntents(): Intents {
         });
       tails.set(key, tail);
       return run;
+    },
+  };
+}
+
+/** Announces the endpoint: it receives new connections. */
+export function readyBody(slice: EndpointSlice, { address, port }: EndpointAddress): EndpointSlice {
+  return {
+    ...identityOf(slice),
+    endpoints: [{ addresses: [address], conditions: { ready: true, serving: true, terminating: false } }],
+    ports: [{ name: PORT_NAME, port, protocol: "TCP" }],
+  };
+}
+
+/** Withdraws the endpoint. With serving true, kube-proxy would still send new connections if no other endpoint is ready. */
+function withdrawnBody(slice: EndpointSlice): EndpointSlice {
+  const conditions = { ready: false, serving: false, terminating: true };
+  return {
+    ...identityOf(slice),
+    endpoints: (slice.endpoints ?? []).map(({ addresses }) => ({ addresses, conditions })),
+    ports: slice.ports ?? [],
+  };
+}
+
+function stateOfSlice(slice: EndpointSlice, desired: EndpointAddress | undefined): SliceState {
+  const endpoint = slice.endpoints?.[0];
+  if (endpoint === undefined) return "unwritten";
+  // Every reader of slices treats an absent value as ready.
+  if (endpoint.conditions?.ready === false) return "withdrawn";
+  const isAsDesired =
+    desired !== undefined &&
+    slice.endpoints?.length === 1 &&
+    endpoint.addresses.length === 1 &&
+    endpoint.addresses[0] === desired.address &&
+    slice.ports?.length === 1 &&
+    slice.ports[0]?.port === desired.port &&
+    slice.ports[0]?.name === PORT_NAME;
+  return isAsDesired ? "ready" : "stale";
+}
+
+/** Why the slice must not hold the address; undefined if it may. */
+function addressRefusal(slice: EndpointSlice, address: string): string | undefined {
+  const why = addressProblem(address);
+  if (why !== undefined) return `${address} is ${why}, which an EndpointSlice does not allow`;
+  const family = address.includes(":") ? "IPv6" : "IPv4";
+  if (slice.addressType !== family)
+    return `${address} is ${family}, the EndpointSlice is for ${slice.addressType}`;
+  const allowed = slice.metadata.annotations?.[ANNOTATION_ADDRESSES];
+  if (allowed === undefined) return undefined;
+  return isAddressWithin(address, allowed.split(","))
+    ? undefined
+    : `${address} is not among the addresses that the Host allows (${allowed === "" ? "none" : allowed})`;
+}
+
+function identityOf(slice: EndpointSlice): Pick<EndpointSlice, "metadata" | "addressType"> {
+  const { name, namespace, uid } = slice.metadata;
+  return {
+    metadata: { name, namespace, uid },
+    addressType: slice.addressType,
+  };
+}
+
+/** Makes one attempt to write a slice: applies to the newest known version, whose uid prevents that a deleted slice is created again. */
+type WriteAttempt =
+  | { readonly at: "written"; readonly slice: EndpointSlice }
+  | { readonly at: "missing" }
+  | { readonly at: "refused"; readonly why: string }
+  | { readonly at: "failed"; readonly failure: ApiFailure };
+
+interface SliceWriter {
+  /** `bodyFor` returns a string to refuse the write. */
+  readonly write: (
+    replica: ObjectRef,
+    bodyFor: (slice: EndpointSlice) => EndpointSlice | string,
+  ) => Promise<WriteAttempt>;
+}
+
+export function createSliceWriter(client: KubeClient, slices: NewestSlices): SliceWriter {
+  /** Keys whose last write failed: the known version may be out of date, so the next attempt reads the slice. */
+  const doubtful = new Set<string>();
+
+  const current = async (replica: ObjectRef, key: string): Promise<ApiResult<EndpointSlice>> => {
+    const known = doubtful.has(key) ? undefined : slices.get(key);
+    if (known !== undefined) return { ok: true, value: known };
+    const read = await client.get(ENDPOINT_SLICES, replica);
+    if (read.ok) {
+      slices.seen(key, read.value);
+      doubtful.delete(key);
+    }
+    return read;
+  };
+  return {
+    write: async (replica, bodyFor) => {
+      const key = keyOf(replica);
+      const failed = (failure: ApiFailure): WriteAttempt => {
+        doubtful.add(key);
+        if (failure.kind !== "notFound") return { at: "failed", failure };
+        slices.seen(key, undefined);
+        doubtful.delete(key);
+        return { at: "missing" };
+      };
+      const found = await current(replica, key);
+      if (!found.ok) return failed(found.error);
+      const body = bodyFor(found.value);
+      if (typeof body === "string") return { at: "refused", why: body };
+      const applied = await client.apply(ENDPOINT_SLICES, body, {
+        manager: MANAGER_AGENT,
+        current: found.value,
+      });
+      if (!applied.ok) return failed(applied.error);
+      slices.seen(key, applied.value.object);
+      return { at: "written", slice: applied.value.object };
     },
   };
 }

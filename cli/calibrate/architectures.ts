@@ -1,17 +1,109 @@
 /** Architectures of models without weights: the tensors that llama-server requires, layer by layer. */
-import {
-  attention,
-  type BuildArchitecture,
-  expertKeys,
-  experts,
-  feedForward,
-  headNorms,
-  norm,
-  outputLayer,
-  perLayer,
-} from "./blocks.ts";
-import { granitehybrid, jamba, mamba } from "./recurrent.ts";
-import { f32, matrix, u32, vector } from "./shape.ts";
+
+import type { GgufWriteTensor } from "../../local/demo/gguf-writer.ts";
+import { f32, matrix, type SparseParts, type SparseShape, u32, vector } from "./shape.ts";
+
+const SSM = { kernel: 4, state: 16 } as const;
+
+function mambaLayer(shape: SparseShape, layer: number): GgufWriteTensor[] {
+  const { width } = shape;
+  const inner = 2 * width;
+  const rank = width / 16;
+  const name = (part: string) => `blk.${layer}.${part}`;
+  return [
+    norm(name("attn_norm"), width),
+    matrix(shape, name("ssm_in"), width, 2 * inner),
+    vector(`${name("ssm_conv1d")}.weight`, SSM.kernel, inner),
+    vector(`${name("ssm_conv1d")}.bias`, inner),
+    matrix(shape, name("ssm_x"), inner, rank + 2 * SSM.state),
+    matrix(shape, name("ssm_dt"), rank, inner),
+    vector(`${name("ssm_dt")}.bias`, inner),
+    vector(name("ssm_a"), SSM.state, inner),
+    vector(name("ssm_d"), inner),
+    matrix(shape, name("ssm_out"), inner, width),
+  ];
+}
+
+const mambaKeys = ({ width }: SparseShape) => ({
+  "ssm.conv_kernel": u32(SSM.kernel),
+  "ssm.inner_size": u32(2 * width),
+  "ssm.state_size": u32(SSM.state),
+  "ssm.time_step_rank": u32(width / 16),
+});
+
+/** Recurrent and hybrid architectures without weights. */
+const mamba: BuildArchitecture = (shape) => ({
+  keys: { ...mambaKeys(shape), "attention.head_count": u32(0), feed_forward_length: u32(0) },
+  tensors: [...perLayer(shape, (layer) => mambaLayer(shape, layer)), outputLayer(shape)],
+});
+
+/** In a hybrid model, one of this many layers has attention. */
+const HYBRID_PERIOD = 4;
+
+const hybridHeads = ({ layers, kvHeads }: SparseShape) => ({
+  type: "u32s" as const,
+  value: Array.from({ length: layers }, (_, layer) => (isAttention(layer) ? kvHeads : 0)),
+});
+
+const isAttention = (layer: number) => layer % HYBRID_PERIOD === HYBRID_PERIOD - 1;
+
+const jamba: BuildArchitecture = (shape) => ({
+  keys: { ...mambaKeys(shape), "attention.head_count_kv": hybridHeads(shape) },
+  tensors: [
+    ...perLayer(shape, (layer) => [
+      ...(isAttention(layer)
+        ? attention(shape, layer)
+        : [
+            ...mambaLayer(shape, layer),
+            norm(`blk.${layer}.ssm_dt_norm`, shape.width / 16),
+            norm(`blk.${layer}.ssm_b_norm`, SSM.state),
+            norm(`blk.${layer}.ssm_c_norm`, SSM.state),
+          ]),
+      ...feedForward(shape, layer),
+    ]),
+    outputLayer(shape),
+  ],
+});
+
+const SSM2 = { kernel: 4, state: 128, groups: 1, headSize: 64 } as const;
+
+const granitehybrid: BuildArchitecture = (shape) => {
+  const { width } = shape;
+  const inner = 2 * width;
+  const heads = inner / SSM2.headSize;
+  const channels = inner + 2 * SSM2.groups * SSM2.state;
+  const recurrent = (layer: number) => {
+    const name = (part: string) => `blk.${layer}.${part}`;
+    return [
+      norm(name("attn_norm"), width),
+      matrix(shape, name("ssm_in"), width, inner + channels + heads),
+      vector(`${name("ssm_conv1d")}.weight`, SSM2.kernel, channels),
+      vector(`${name("ssm_conv1d")}.bias`, channels),
+      vector(`${name("ssm_dt")}.bias`, heads),
+      vector(name("ssm_a"), 1, heads),
+      vector(name("ssm_d"), 1, heads),
+      vector(`${name("ssm_norm")}.weight`, inner / SSM2.groups, SSM2.groups),
+      matrix(shape, name("ssm_out"), inner, width),
+    ];
+  };
+  return {
+    keys: {
+      "attention.head_count_kv": hybridHeads(shape),
+      "ssm.conv_kernel": u32(SSM2.kernel),
+      "ssm.inner_size": u32(inner),
+      "ssm.state_size": u32(SSM2.state),
+      "ssm.time_step_rank": u32(heads),
+      "ssm.group_count": u32(SSM2.groups),
+    },
+    tensors: [
+      ...perLayer(shape, (layer) => [
+        ...(isAttention(layer) ? attention(shape, layer) : recurrent(layer)),
+        ...feedForward(shape, layer),
+      ]),
+      outputLayer(shape),
+    ],
+  };
+};
 
 /** Its experts have the width in `feed_forward_length`. */
 const llama: BuildArchitecture = (given) => {
@@ -161,3 +253,63 @@ export const MODEL_ARCHITECTURES = {
 } as const satisfies Record<string, BuildArchitecture>;
 
 export type SparseArchitecture = keyof typeof MODEL_ARCHITECTURES;
+
+/** Tensors of blocks that most architectures share. */
+type BuildArchitecture = (shape: SparseShape) => SparseParts;
+
+const norm = (name: string, size: number) => vector(`${name}.weight`, size);
+
+function attention(shape: SparseShape, layer: number): GgufWriteTensor[] {
+  const { width, heads, kvHeads, headSize } = shape;
+  const name = (part: string) => `blk.${layer}.${part}`;
+  return [
+    norm(name("attn_norm"), width),
+    matrix(shape, name("attn_q"), width, heads * headSize),
+    matrix(shape, name("attn_k"), width, kvHeads * headSize),
+    matrix(shape, name("attn_v"), width, kvHeads * headSize),
+    matrix(shape, name("attn_output"), heads * headSize, width),
+  ];
+}
+
+function headNorms({ headSize }: SparseShape, layer: number): GgufWriteTensor[] {
+  return [norm(`blk.${layer}.attn_q_norm`, headSize), norm(`blk.${layer}.attn_k_norm`, headSize)];
+}
+
+function feedForward(shape: SparseShape, layer: number): GgufWriteTensor[] {
+  const { width, feedForward } = shape;
+  const name = (part: string) => `blk.${layer}.${part}`;
+  return [
+    norm(name("ffn_norm"), width),
+    matrix(shape, name("ffn_gate"), width, feedForward),
+    matrix(shape, name("ffn_up"), width, feedForward),
+    matrix(shape, name("ffn_down"), feedForward, width),
+  ];
+}
+
+function experts(shape: SparseShape, layer: number): GgufWriteTensor[] {
+  const { width, experts } = shape;
+  if (experts === undefined) return feedForward(shape, layer);
+  const name = (part: string) => `blk.${layer}.${part}`;
+  return [
+    norm(name("ffn_norm"), width),
+    vector(`${name("ffn_gate_inp")}.weight`, width, experts.count),
+    matrix(shape, name("ffn_gate_exps"), width, experts.width, experts.count),
+    matrix(shape, name("ffn_up_exps"), width, experts.width, experts.count),
+    matrix(shape, name("ffn_down_exps"), experts.width, width, experts.count),
+  ];
+}
+
+const expertKeys = ({ experts }: SparseShape) =>
+  experts === undefined
+    ? {}
+    : {
+        expert_count: u32(experts.count),
+        expert_used_count: u32(experts.used),
+        expert_feed_forward_length: u32(experts.width),
+      };
+
+function perLayer(shape: SparseShape, of: (layer: number) => readonly GgufWriteTensor[]): GgufWriteTensor[] {
+  return Array.from({ length: shape.layers }, (_, layer) => of(layer)).flat();
+}
+
+const outputLayer = (shape: SparseShape) => matrix(shape, "output", shape.width, shape.vocabulary);

@@ -1,15 +1,21 @@
 /** Takes all readings that doctor checks, concurrently. */
-import { constants } from "node:fs";
-import { access } from "node:fs/promises";
+
+import { execFile } from "node:child_process";
+import { X509Certificate } from "node:crypto";
+import { constants, existsSync } from "node:fs";
+import { access, readFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { homedir, networkInterfaces } from "node:os";
 import { join } from "node:path";
+import { z } from "zod";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { findRunningAgent } from "../../agent/state-dir/lock.ts";
 import { readDiskSpace } from "../../agent/store/content/disk.ts";
+import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import {
+  type CredentialReading,
   type FileReading,
   type FoundEngine,
   type Reading,
@@ -17,17 +23,18 @@ import {
   type TakenReadings,
   valueOfReading,
 } from "../../src/doctor/readings.ts";
+import { type KubeconfigSource, loadKubeconfig } from "../../src/kube/client/kubeconfig.ts";
+import { decodeToken } from "../../src/kube/token.ts";
 import { FIREWALL_FOLDER } from "../../src/macos/doctor/firewall.ts";
 import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { createRunCommand, createRunTool } from "../../src/util/command.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
+import { parseJson } from "../../src/util/parse-json.ts";
 import { openCluster, readCluster } from "./cluster.ts";
-import { readCredential } from "./credential.ts";
 import { readDarwin } from "./darwin.ts";
 import { findEngines, foundRuntimesOf, readPinnedEngines } from "./engines.ts";
 import { type OwnEngines, readFiles, readOwnEngines, readStateDir, readWriteSpeed } from "./files.ts";
-import { type Inventory, readInventory } from "./inventory.ts";
 import { readLinux } from "./linux.ts";
 import { lookupFault, tryReach } from "./reach.ts";
 import { knownReading, mapReading, readAll } from "./read-all.ts";
@@ -249,4 +256,73 @@ function ownAddresses(): ReadonlySet<string> {
 
 function combineReadings<A, B, C>(a: Reading<A>, b: Reading<B>, join: (a: A, b: B) => C): Reading<C> {
   return "unknown" in a ? a : mapReading(b, (value) => join(a.value, value));
+}
+
+/** Undefined for a plugin, which renews its credentials. Throws MetalbridgeError for a kubeconfig that cannot work. */
+async function readCredential(source: KubeconfigSource): Promise<Reading<CredentialReading> | undefined> {
+  const user = loadKubeconfig(source).getCurrentUser();
+  if (user === null || user.exec !== undefined) return undefined;
+  const file = tokenFileOf(user.authProvider);
+  const token = file === undefined ? user.token : (await readFile(file, "utf8")).trim();
+  if (token !== undefined && token !== "") return readTokenValidity(token);
+  const certificate =
+    user.certData === undefined
+      ? user.certFile && (await readFile(user.certFile, "utf8"))
+      : Buffer.from(user.certData, "base64");
+  if (certificate === undefined || certificate === "")
+    return { unknown: "the kubeconfig has neither token nor certificate" };
+  const { validFromDate, validToDate } = new X509Certificate(certificate);
+  return { value: { kind: "certificate", fromMs: validFromDate.getTime(), untilMs: validToDate.getTime() } };
+}
+
+function tokenFileOf(authProvider: unknown): string | undefined {
+  const config =
+    typeof authProvider === "object" && authProvider !== null && Reflect.get(authProvider, "config");
+  const file = typeof config === "object" && config !== null && Reflect.get(config, "tokenFile");
+  return typeof file === "string" && file !== "" ? file : undefined;
+}
+
+function readTokenValidity(token: string): Reading<CredentialReading> {
+  const claims = decodeToken(token);
+  if (claims === undefined)
+    return { unknown: "the token is not a JSON Web Token: how long it is valid cannot be read" };
+  const toMs = (seconds: unknown) => (typeof seconds === "number" ? seconds * 1_000 : undefined);
+  return { value: { kind: "token", fromMs: toMs(claims.iat), untilMs: toMs(claims.exp) } };
+}
+
+const text = z.string().default("");
+const controller = z.object({ vendor: text, model: text, driverVersion: z.string().optional() });
+const network = z.object({ iface: z.string(), type: text, speed: z.number().nullish(), operstate: text });
+
+const inventorySchema = z.object({
+  system: z.object({ manufacturer: text, model: text }),
+  cpu: z.object({ manufacturer: text, brand: text, physicalCores: z.number().default(0) }),
+  osInfo: z.object({ distro: text, release: text, arch: text }),
+  graphics: z.object({ controllers: z.array(controller).default([]) }),
+  diskLayout: z.array(z.object({ name: text, type: text, size: z.number().nullish(), interfaceType: text })),
+  networkInterfaces: z.array(network).default([]),
+});
+
+/** Reads the machine's inventory with systeminformation in a short-lived process, without serial numbers and addresses. */
+type Inventory = z.output<typeof inventorySchema>;
+
+/** Reads only this machine, because systeminformation has no support for others. The process is killed after `timeoutMs`. */
+function readInventory(timeoutMs: number): Promise<Reading<Inventory>> {
+  const bundled = join(packageRoot(), "dist", "inventory.mjs");
+  const source = join(packageRoot(), "cli", "doctor", "inventory.mjs");
+  const program = existsSync(source) ? source : bundled;
+  return new Promise((resolve) => {
+    const options = { timeout: timeoutMs, killSignal: "SIGKILL", maxBuffer: 4 << 20 } as const;
+    execFile(process.execPath, [program], options, (error, stdout, stderr) => {
+      if (error !== null) {
+        const why =
+          error.killed === true ? `did not end within ${timeoutMs / 1_000} s` : stderr.split("\n")[0];
+        return resolve({ unknown: `systeminformation ${why}` });
+      }
+      const parsed = inventorySchema.safeParse(parseJson(stdout));
+      resolve(
+        parsed.success ? { value: parsed.data } : { unknown: "systeminformation's answer is not understood" },
+      );
+    });
+  });
 }

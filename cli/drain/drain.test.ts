@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { drainChanges, viewDrain } from "./follow.ts";
 import { changeOperations } from "./patch.ts";
-import { drainChanges, viewDrain } from "./progress.ts";
 
 function host(spec: object, drained?: object): Host {
   const condition = { type: "Drained", lastTransitionTime: "2026-03-01T12:00:00Z", message: "", ...drained };

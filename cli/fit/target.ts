@@ -12,17 +12,20 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
 import { allModelsOf, mainModelOf } from "../../src/api/inference-service/roles.ts";
-import { BACKEND_RUNTIMES, MODELS } from "../../src/api/kinds.ts";
+import { BACKEND_RUNTIMES, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
 import type { Backend } from "../../src/capacity/backend.ts";
 import { findNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
+import { ACCESS_REVIEWS } from "../../src/kube/kinds.ts";
+import type { AccessReview } from "../../src/kube/objects.ts";
+import type { ApiResult } from "../../src/kube/types.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import { weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { explainAttempt } from "../cluster/failure.ts";
 import { findIfPresent, findObject, notFound } from "../cluster/find.ts";
 import { readGguf } from "../gguf/read.ts";
-import { dryRunService } from "./dry-run.ts";
 import { type FitFlags, specOf } from "./flags.ts";
 
 export interface FitTarget extends NamedModels {
@@ -209,4 +212,57 @@ function objectNameOf(file: string): string {
     .replaceAll(/[^a-z0-9.-]+/g, "-")
     .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "");
   return name === "" ? "model" : name;
+}
+
+type DryRun =
+  | { readonly at: "accepted"; readonly service: InferenceService }
+  /** The credential may read but not write. */
+  | { readonly at: "notChecked"; readonly why: string };
+
+interface Attempt {
+  /** The verb for RBAC. */
+  readonly verb: "create" | "update";
+  readonly result: ApiResult<InferenceService>;
+}
+
+/** Throws `ManifestInvalid` with the message of the API server. */
+async function dryRunService(cluster: Cluster, service: InferenceService, file: string): Promise<DryRun> {
+  const { verb, result } = await attempt(cluster, service);
+  if (result.ok) return { at: "accepted", service: result.value };
+  const { name, namespace = "default" } = service.metadata;
+  const { kind, message } = result.error;
+  if (kind === "forbidden" && !(await mayWrite(cluster, verb, { name, namespace })))
+    return { at: "notChecked", why: message };
+  // Policies, webhooks and quotas also answer 403 to users who may write.
+  if (kind === "invalid" || kind === "notFound" || kind === "forbidden")
+    throw new MetalbridgeError("ManifestInvalid", `${file}: the API server refuses it: ${message}`);
+  throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, namespace }, result.error);
+}
+
+/** Creates or updates as an apply would, because rights and policies differ between the two. */
+async function attempt({ client }: Cluster, service: InferenceService): Promise<Attempt> {
+  const { name, namespace = "default" } = service.metadata;
+  const options = { isDryRun: true };
+  const current = await client.get(INFERENCE_SERVICES, { name, namespace });
+  const { resourceVersion } = current.ok ? current.value.metadata : {};
+  if (resourceVersion === undefined)
+    return { verb: "create", result: await client.create(INFERENCE_SERVICES, service, options) };
+  const metadata = { ...service.metadata, resourceVersion };
+  const changed = { ...service, metadata };
+  return { verb: "update", result: await client.update(INFERENCE_SERVICES, changed, options) };
+}
+
+/** Any user may create an access review. Without an answer, the refusal counts as missing rights. */
+async function mayWrite(
+  { client }: Cluster,
+  verb: Attempt["verb"],
+  { name, namespace }: { readonly name: string; readonly namespace: string },
+): Promise<boolean> {
+  const { group, plural: resource } = INFERENCE_SERVICES;
+  const review: AccessReview = {
+    metadata: { name: "" },
+    spec: { resourceAttributes: { group, resource, verb, namespace, name } },
+  };
+  const answer = await client.create(ACCESS_REVIEWS, review);
+  return answer.ok && answer.value.status?.allowed === true;
 }

@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { requestLines } from "./request-lines.ts";
-import { topLines } from "./view.ts";
+import { requestLines, topLines } from "./view.ts";
 
 const GIB = 2 ** 30;
 const ready = [{ type: "Ready", status: "True", reason: "Ready", message: "", lastTransitionTime: "" }];

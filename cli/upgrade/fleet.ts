@@ -1,9 +1,11 @@
 /** `metalbridge upgrade --hosts …`: plans and upgrades one batch after another, until all hosts are done or one fails. */
 
 import { type ReadArchive, readArchive } from "../../launchd/release/stage.ts";
+import { getCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { HostChange } from "../../src/api/host-change.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { createCommand } from "../../src/util/command.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
@@ -17,9 +19,14 @@ import { formatSpan } from "../program/age.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { printLine, printNote, printResult } from "../program/output.ts";
 import { listenForStop, type StopRequest } from "../program/stop-signals.ts";
-import { type HostHealth, judgeHost } from "./health.ts";
 import { type HostResult, type HostUpgradePorts, upgradeHost } from "./one-host.ts";
-import { planUpgrade, type UpgradePlan, type UpgradeTarget } from "./plan.ts";
+import {
+  isReadyAndReachable,
+  planUpgrade,
+  type ReplicaBaseline,
+  type UpgradePlan,
+  type UpgradeTarget,
+} from "./plan.ts";
 import {
   failureOf,
   failureOfPlan,
@@ -214,4 +221,60 @@ async function untilHealthy(
   if (end.at === "finished" && end.value.at === "healthy") return true;
   const elapsed = end.at === "timedOut" ? `after ${formatSpan(flags.timeout)} ` : "";
   throw new MetalbridgeError("HostNotHealthy", `${elapsed}${health.why}`);
+}
+
+/** Checks whether a host serves as before its upgrade, from the reports of the agent and the controller. Pure. */
+interface HostHealth {
+  readonly at: "healthy" | "waiting" | "failed";
+  /** Empty when it is healthy. */
+  readonly why: string;
+}
+
+const HEALTHY: HostHealth = { at: "healthy", why: "" };
+
+/** `replicas` are the current replicas of the host. A replica that the controller has moved or removed counts as healthy. */
+export function judgeHost(
+  host: Host | undefined,
+  replicas: readonly InferenceReplica[],
+  target: UpgradeTarget,
+  version: string,
+): HostHealth {
+  if (host === undefined) return { at: "failed", why: `Host ${target.host} was deleted` };
+  const missing = missingOf(host, target, version);
+  if (missing !== undefined) return { at: "waiting", why: missing };
+  const judged = target.replicas.map((baseline) =>
+    judgeReplica(
+      replicas.find(({ metadata }) => metadata.uid === baseline.uid),
+      baseline,
+    ),
+  );
+  return judged.find(({ at }) => at === "failed") ?? judged.find(({ at }) => at === "waiting") ?? HEALTHY;
+}
+
+function missingOf({ status }: Host, { wasReady }: UpgradeTarget, version: string): string | undefined {
+  const reported = status?.info?.agentVersion ?? "unknown";
+  if (reported !== version) return `its agent reports version ${reported}`;
+  const needed = wasReady ? ["Reachable", "Ready"] : ["Reachable"];
+  for (const type of needed) {
+    const condition = getCondition(status?.conditions, type);
+    if (condition === undefined) return `it has no condition ${type}`;
+    if (condition.status !== "True")
+      return `its condition ${type} is ${condition.status} (${condition.reason}: ${condition.message})`;
+  }
+  return undefined;
+}
+
+function judgeReplica(replica: InferenceReplica | undefined, baseline: ReplicaBaseline): HostHealth {
+  if (replica === undefined || replica.metadata.deletionTimestamp !== undefined) return HEALTHY;
+  const { pid, startedAt, phase = "Pending" } = replica.status ?? {};
+  // An engine that the new agent has adopted keeps its pid and its start time.
+  if (isOther(baseline.pid, pid) || isOther(baseline.startedAt, startedAt)) {
+    const why = `the engine of ${baseline.key} was restarted: pid ${baseline.pid ?? "unknown"}, now ${pid ?? "unknown"}`;
+    return { at: "failed", why };
+  }
+  return isReadyAndReachable(replica) ? HEALTHY : { at: "waiting", why: `${baseline.key} is ${phase}` };
+}
+
+function isOther<T>(before: T | undefined, now: T | undefined): boolean {
+  return before !== undefined && now !== undefined && before !== now;
 }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
-import { judgeHost } from "./health.ts";
+import { judgeHost } from "./fleet.ts";
 import type { HostResult } from "./one-host.ts";
 import { planUpgrade, type UpgradeTarget } from "./plan.ts";
 import { failureOf, renderLines, renderPlan, type UpgradeHostLine, upgradeLines } from "./report.ts";

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { createRoutes } from "../../src/http/routes.ts";
 import { serveHttp } from "../../test/bed/http-server.ts";
-import { aggregatorOf } from "./aggregator.ts";
 import { answerLoad, externalMetricsRoutes, failure, requestsOf } from "./api.ts";
+import { aggregatorOf } from "./server.ts";
 
 function serviceOf(name: string, status: object, replicas = 1): InferenceService {
   return { metadata: { namespace: "team", name }, spec: { replicas }, status } as unknown as InferenceService;

@@ -13,7 +13,6 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createCertifiedListener } from "../certificates/listener.ts";
-import { type Aggregator, aggregatorOf } from "./aggregator.ts";
 import { answerLoad, externalMetricsRoutes, failure, LOAD_PATH, type LoadSource } from "./api.ts";
 
 export interface LoadOptions {
@@ -102,4 +101,30 @@ function isFromAggregator(socket: TLSSocket, aggregator: Aggregator | undefined)
   if (aggregator === undefined || !socket.authorized) return false;
   const names = [socket.getPeerX509Certificate()?.toLegacyObject().subject.CN ?? []].flat();
   return names.some((name) => aggregator.names.length === 0 || aggregator.names.includes(name));
+}
+
+/** The identity of the API server's aggregator, as the API server publishes it for its extensions. Pure. */
+interface Aggregator {
+  /** Certificates of the authorities of its client certificate, in PEM. */
+  readonly authorities: string;
+  /** Common names that its certificate may have. Empty: any. */
+  readonly names: readonly string[];
+}
+
+/** Undefined if the API server runs without `--requestheader-client-ca-file`, or the names cannot be read. */
+export function aggregatorOf(data: Readonly<Record<string, string>> | undefined): Aggregator | undefined {
+  const authorities = data?.["requestheader-client-ca-file"];
+  const names = readNames(data?.["requestheader-allowed-names"] ?? "[]");
+  return authorities?.includes("BEGIN CERTIFICATE") === true && names !== undefined
+    ? { authorities, names }
+    : undefined;
+}
+
+function readNames(text: string): readonly string[] | undefined {
+  try {
+    const names: unknown = JSON.parse(text);
+    return Array.isArray(names) && names.every((name) => typeof name === "string") ? names : undefined;
+  } catch {
+    return undefined;
+  }
 }

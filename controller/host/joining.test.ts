@@ -4,9 +4,9 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { leaseExpiresInMs } from "./forget-lease.ts";
 import { planLiveness } from "./liveness.ts";
 import { planHost } from "./plan.ts";
+import { leaseExpiresInMs } from "./reconcile.ts";
 import { leaseMarkOf, readSign } from "./sign.ts";
 import { createLeaseSigns, leaseMarkText } from "./signs.ts";
 

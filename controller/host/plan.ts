@@ -1,9 +1,10 @@
 /** Plans the pass over one host: its conditions, those of its replicas, its slices, and its lost replicas. Pure. */
 
-import type { Condition } from "../../src/api/conditions.ts";
+import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import { ANNOTATION_LOST, FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { NEVER_SEEN } from "../../src/api/joined.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { ReportedEvent } from "../watches/events.ts";
@@ -20,7 +21,6 @@ import {
 } from "./conditions.ts";
 import { overdueInMs } from "./deletions.ts";
 import { DRAINED, drainedUpdate, type FindDrainBlocker } from "./drain.ts";
-import { hostEvents } from "./events.ts";
 import { changesAfter, type Flapping, readFlapping } from "./flapping.ts";
 import type { LivenessVerdict } from "./liveness.ts";
 
@@ -180,4 +180,41 @@ function clearDeclaration(host: Host): HostStep {
     host,
     event: { type: "Warning", reason: "HostNotLost", action: "Judge", note },
   };
+}
+
+/** One Event for each condition whose status or reason has changed. */
+function hostEvents(before: readonly Condition[] | undefined, after: readonly Condition[]): ReportedEvent[] {
+  const events: ReportedEvent[] = [];
+  for (const type of [REACHABLE, LOST, FLAPPING, DRAINED]) {
+    const [was, is] = [getCondition(before, type), getCondition(after, type)];
+    if (is === undefined || (was?.status === is.status && was.reason === is.reason)) continue;
+    const event = eventOf(was, is);
+    if (event !== undefined) events.push(event);
+  }
+  return events;
+}
+
+function eventOf(
+  was: Condition | undefined,
+  { type, status, reason, message: note }: Condition,
+): ReportedEvent | undefined {
+  switch (type) {
+    case REACHABLE: {
+      const action = "Judge";
+      if (status === "True" && was?.status === "False") {
+        const text = "the agent renews its Lease again; engines whose replicas were rescheduled are stopped";
+        return { type: "Normal", reason: "HostReturned", action, note: text };
+      }
+      // Hosts may be registered long before they join.
+      if (reason === NEVER_SEEN) return undefined;
+      return { type: status === "True" ? "Normal" : "Warning", reason, action, note };
+    }
+    case LOST:
+    case FLAPPING:
+      return status === "True" ? { type: "Warning", reason, action: "Judge", note } : undefined;
+    case DRAINED:
+      return { type: reason === "DrainBlocked" ? "Warning" : "Normal", reason, action: "Drain", note };
+    default:
+      return undefined;
+  }
 }

@@ -4,6 +4,7 @@ import {
   ANNOTATION_LOST,
   FINALIZER_ENGINE,
   MANAGER_CONTROLLER,
+  MANAGER_PREFETCH,
   NAMESPACE_HOSTS,
 } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -11,22 +12,22 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { prefetchOrders } from "../../src/capacity/prefetch.ts";
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { JsonPatchOp, KubeClient } from "../../src/kube/types.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { isSettled } from "../service/apply/failure.ts";
+import { ApiCallFailed, isSettled } from "../service/apply/failure.ts";
 import { versionGuards } from "../service/owned/corrections.ts";
 import { reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { type Deletions, overdueInMs } from "./deletions.ts";
 import type { DrainBlockers } from "./drain-blockers.ts";
 import type { FleetLiveness } from "./fleet.ts";
-import { forgetLease } from "./forget-lease.ts";
-import type { LivenessVerdict } from "./liveness.ts";
+import { type LivenessVerdict, SILENCE_MS } from "./liveness.ts";
 import { type HostObserved, type HostStep, planHost } from "./plan.ts";
-import { writePrefetch } from "./prefetch.ts";
 import { leaseMarkOf } from "./sign.ts";
 import type { LeaseSigns } from "./signs.ts";
 
@@ -233,4 +234,52 @@ function nextLimits({ verdict, replicas, leavingMs }: HostObserved): number[] {
   return replicas
     .map(({ spec }) => spec.hostLostSeconds * 1000 - verdict.silentMs + 1)
     .filter((ms) => ms > 1);
+}
+
+/** Waits until the Lease has expired, because an agent that still waits for its Host renews it. */
+async function forgetLease(
+  { watches, client, clock, log, signs }: ControllerPorts & { readonly signs: LeaseSigns },
+  name: string,
+): Promise<Recheck | undefined> {
+  const lease = watches.leases.get(`${NAMESPACE_HOSTS}/${name}`);
+  if (lease === undefined) return undefined;
+  const seen = { lastChangeMs: signs.lastChangeMs(name), countedFromMs: signs.countedFromMs() };
+  const leftMs = leaseExpiresInMs(seen, clock.monotonicMs());
+  if (leftMs > 0) return { recheckAfterMs: leftMs + 1 };
+  const { uid, resourceVersion } = lease.metadata;
+  const removed = await client.remove(LEASES, { name, namespace: NAMESPACE_HOSTS }, { uid, resourceVersion });
+  if (removed.ok) log.info({ host: name }, "the Lease of a deleted host is removed");
+  else if (removed.error.kind === "conflict") return { recheckAfterMs: SILENCE_MS };
+  else if (removed.error.kind !== "notFound") {
+    throw new ApiCallFailed(`delete the Lease of ${name}`, removed.error);
+  }
+  return undefined;
+}
+
+/** 0 or less once this controller has seen no renewal for the duration of a Lease. */
+export function leaseExpiresInMs(
+  {
+    lastChangeMs = 0,
+    countedFromMs,
+  }: { readonly lastChangeMs?: number | undefined; readonly countedFromMs: number },
+  now: number,
+): number {
+  return Math.max(lastChangeMs, countedFromMs) + SILENCE_MS - now;
+}
+
+/** Returns false if another client wrote first. Uses a separate field manager, because the conditions are applied separately. */
+async function writePrefetch({ client, watches, log }: ControllerPorts, host: Host): Promise<boolean> {
+  const orders = prefetchOrders(host, watches.prefetchedModels.of("all"));
+  if (isDeepEqual(orders, host.status?.prefetch?.wanted ?? [])) return true;
+  const { name } = host.metadata;
+  const status = orders.length === 0 ? {} : { prefetch: { wanted: orders } };
+  const result = await client.apply(HOSTS, { metadata: { name }, status } as Host, {
+    manager: MANAGER_PREFETCH,
+    subresource: "status",
+    current: host,
+  });
+  if (result.ok) {
+    log.info({ host: name, models: orders.map(keyOf) }, "prefetch of a host set");
+  }
+  return isSettled(`write the prefetch of Host ${name}`, result);
 }

@@ -1,9 +1,28 @@
 /** Settings of the preflight webhook, with their defaults. */
 import { z } from "zod";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { VALIDATING_WEBHOOKS } from "../../src/kube/kinds.ts";
+import type { ValidatingWebhooks } from "../../src/kube/objects.ts";
 import { CERTIFICATE_MS } from "../certificates/certificate.ts";
+import type { Published } from "../certificates/rotation.ts";
 import { PREFLIGHT_MODES } from "./review.ts";
-import { PUBLISHED_WEBHOOKS, WEBHOOK_NAME } from "./trust.ts";
+
+/** Name of the webhook configuration, the Service and the Secret in the chart. */
+export const WEBHOOK_NAME = "metalbridge-preflight";
+
+const PUBLISHED_WEBHOOKS: Published<ValidatingWebhooks> = {
+  kind: VALIDATING_WEBHOOKS,
+  name: WEBHOOK_NAME,
+  trust: ({ webhooks = [] }, caBundle) =>
+    webhooks.flatMap(({ name, clientConfig }, index) =>
+      clientConfig.caBundle === caBundle
+        ? []
+        : [
+            { op: "test", path: `/webhooks/${index}/name`, value: name } as const,
+            { op: "add", path: `/webhooks/${index}/clientConfig/caBundle`, value: caBundle } as const,
+          ],
+    ),
+};
 
 export const preflightConfigSchema = z.strictObject({
   preflight: z

@@ -2,13 +2,16 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { BackendRuntime } from "../../src/api/backend-runtime.ts";
+import { describeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { BACKEND_RUNTIMES, HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Backend } from "../../src/capacity/backend.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
-import type { ObjectRef, Reflector } from "../../src/kube/types.ts";
+import type { ApiFailure, KubeObject, ObjectRef, Reflector } from "../../src/kube/types.ts";
+import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createCertifiedListener } from "../certificates/listener.ts";
@@ -16,7 +19,6 @@ import { namedModels } from "../service/path.ts";
 import { NODE_REPORTS, readReportedNode } from "../watches/nodes.ts";
 import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflightService } from "./judge.ts";
-import { createLists, type Lists } from "./lists.ts";
 import { admissionResponse, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
 
 export interface PreflightOptions {
@@ -210,4 +212,48 @@ function verdictOn(review: Review, mode: PreflightMode, log: Log, judge: Judge):
     log.error({ err, namespace: review.namespace }, "preflight: cannot judge a service; it is let through");
     return { at: "unknown", why: "the judgement failed" };
   }
+}
+
+type Shared = Pick<ReflectorOptions<KubeObject>, "connection" | "clock" | "log" | "signal">;
+type Selected<T extends KubeObject> = Pick<
+  ReflectorOptions<T>,
+  "kind" | "namespace" | "labelSelector" | "fieldSelector"
+>;
+
+/** The lists that the webhook reads, and the reasons why some are not complete yet. */
+interface Lists {
+  /** Starts a list. `name` is for messages. */
+  readonly start: <T extends KubeObject>(
+    name: string,
+    selected: Selected<T>,
+    onChange?: ReflectorOptions<T>["onChange"],
+  ) => Reflector<T>;
+  /** One sentence for each list that has never been complete. */
+  readonly missing: () => readonly string[];
+}
+
+function createLists({ connection, clock, log, signal }: Shared): Lists {
+  const failures = new Map<string, ApiFailure | undefined>();
+  return {
+    start: (name, selected, onChange = () => {}) => {
+      failures.set(name, undefined);
+      return startReflector({
+        ...selected,
+        connection,
+        clock,
+        log,
+        signal,
+        onChange,
+        onSynced: () => failures.delete(name),
+        onFailure: (failure) => {
+          if (failures.has(name)) failures.set(name, failure);
+        },
+      });
+    },
+    missing: () =>
+      [...failures].map(([name, failure]) => {
+        const detail = failure === undefined ? "" : `: ${describeError(explainFailure(failure))}`;
+        return `the preflight webhook has not listed ${name} yet${detail}`;
+      }),
+  };
 }

@@ -2,6 +2,7 @@
 
 import { type ConditionUpdate, setCondition } from "../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
@@ -10,12 +11,12 @@ import { truncate } from "../../src/util/text.ts";
 import { backendBlocked, backendOf } from "../backend/content.ts";
 import { withBackendStatus } from "../backend/service-status.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
+import { ApiCallFailed } from "./apply/failure.ts";
 import { PartialRejection } from "./apply/rejection.ts";
 import { scaleService } from "./autoscaling/scale.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
 import { idleConditions, idleStatus } from "./idle-report.ts";
 import { planModelNames, undecidedNames } from "./model-names.ts";
-import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";
 import { choosePath, type LiveService, modelKeyOf, type ServicePath, soonest } from "./path.ts";
@@ -204,4 +205,29 @@ async function removeSlices(ports: ServicePorts, { key, own }: LiveService): Pro
     ports,
     own.slices.map((object) => ({ do: "remove", what: "slices", object, because })),
   );
+}
+
+/** Delay before the next check while the watches are behind. */
+const BEHIND_MS = 1_000;
+
+/** Removes objects of earlier services of this name, after a live read has confirmed that their owner no longer exists. */
+async function removeOrphans(
+  ports: ServicePorts,
+  key: string,
+  { orphans }: ObservedService,
+): Promise<Recheck | undefined> {
+  if (orphans.size === 0) return undefined;
+  const [namespace = "", name = ""] = key.split("/");
+  const live = await ports.client.get(INFERENCE_SERVICES, { namespace, name });
+  if (!live.ok && live.error.kind !== "notFound")
+    throw new ApiCallFailed(`get InferenceService ${key}`, live.error);
+  for (const [uid, owned] of orphans) {
+    if (live.ok && live.value.metadata.uid === uid) return { recheckAfterMs: BEHIND_MS };
+    const { rejections } = await applyServiceSteps(
+      ports,
+      planTeardown(owned, "its InferenceService no longer exists"),
+    );
+    if (rejections.length > 0) throw new PartialRejection(rejections);
+  }
+  return undefined;
 }

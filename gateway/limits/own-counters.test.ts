@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { KeyLimits } from "../../src/gateway/key.ts";
-import { shareOf } from "./create-limits.ts";
+import { shareOf } from "../accounting.ts";
 import { checkBudget } from "./limits.ts";
 import { createOwnCounters } from "./own-counters.ts";
 

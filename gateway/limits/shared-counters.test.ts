@@ -5,7 +5,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { type RedisServer, startRedis, whyNoRedis } from "../../test/fixtures/redis-server.ts";
-import { createLimits } from "./create-limits.ts";
+import { createLimits } from "../accounting.ts";
 import { connectSharedCounters } from "./shared-counters.ts";
 
 const NONE = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };

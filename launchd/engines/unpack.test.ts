@@ -15,7 +15,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type PackedEntry, packEntries } from "../../test/fixtures/engine-archive.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { platformsOf } from "./platform.ts";
+import { platformsOf } from "./engines.ts";
 import { type UnpackLimits, unpackEngine } from "./unpack.ts";
 
 async function unpack(entries: readonly PackedEntry[], limits?: UnpackLimits) {

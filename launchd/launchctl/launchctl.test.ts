@@ -7,10 +7,14 @@ import { createCommand } from "../../src/util/command.ts";
 import { startLaunchd } from "../../test/bed/launchd/launchd.ts";
 import { plutil } from "../../test/bed/launchd/plutil.ts";
 import { replayCommands } from "../../test/bed/launchd/replayed-commands.ts";
-import { renderPlistXml } from "../plist/xml.ts";
-import { type BootstrapFacts, classifyBootstrap } from "./classify.ts";
-import { createLaunchctl } from "./launchctl.ts";
-import { isDisabledIn, parseJob } from "./print.ts";
+import { renderPlistXml } from "../plist/agent-plist.ts";
+import {
+  type BootstrapFacts,
+  classifyBootstrap,
+  createLaunchctl,
+  isDisabledIn,
+  parseJob,
+} from "./launchctl.ts";
 
 const RECORDED = `gui/501/com.x = {
 	active count = 1

@@ -2,15 +2,14 @@
 import { lstat } from "node:fs/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LAUNCHD_LABEL } from "../../src/api/group.ts";
-import { NO_DOMAIN, NOT_FOUND } from "../../src/macos/launchctl.ts";
+import { NO_DOMAIN, NOT_FOUND, parseJobFields } from "../../src/macos/launchctl.ts";
+import { parseCount } from "../../src/macos/parse.ts";
 import { type Command, type CommandResult, commandFailure } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { InstallLayout } from "../layout/layout.ts";
 import type { ManagedJob } from "../plan/observed.ts";
 import type { Supervisor } from "../ports.ts";
 import { pollUntil } from "../wait.ts";
-import { classifyBootstrap } from "./classify.ts";
-import { isDisabledIn, parseJob } from "./print.ts";
 
 const NO_SUCH_PROCESS = 3;
 /** Exit codes for a missing job. */
@@ -105,4 +104,75 @@ async function factsOf({ run, euid, layout }: LaunchctlPorts, result: CommandRes
     file: found === undefined ? undefined : { uid: found.uid, mode: found.mode & 0o7777 },
     ownerUid: domain === "system" ? 0 : euid,
   };
+}
+
+export interface BootstrapFacts {
+  readonly exitCode: number;
+  readonly definition: string;
+  /** The job after the failure. */
+  readonly job: ManagedJob;
+  /** The message of plutil; undefined if the plist is well-formed or plutil could not run. */
+  readonly plistFault: string | undefined;
+  readonly file: { readonly uid: number; readonly mode: number } | undefined;
+  /** Required owner of the file: root in the system domain. */
+  readonly ownerUid: number;
+  readonly euid: number;
+  readonly domain: string;
+}
+
+/** An error is final. leaving: wait until the job is unloaded, and retry. disabled: enable the label, and retry. */
+type BootstrapFailure = "loaded" | "leaving" | "disabled" | "retry" | MetalbridgeError;
+
+const WRITABLE_BY_OTHERS = 0o022;
+
+/** Checks the most specific cause first. */
+export function classifyBootstrap(facts: BootstrapFacts): BootstrapFailure {
+  const { job, definition, domain, exitCode } = facts;
+  if (domain === "system" && facts.euid !== 0)
+    return new MetalbridgeError("RootRequired", "only root can change launchd's system domain");
+  if (exitCode === NO_DOMAIN)
+    return new MetalbridgeError(
+      "ServiceLoadFailed",
+      `launchd has no domain ${domain}: no user is logged in at the screen`,
+    );
+  if (job.at === "loaded" && job.isLeaving) return "leaving";
+  if (job.at === "loaded" && job.path !== undefined && job.path !== definition)
+    return new MetalbridgeError("ServiceForeign", `launchd already has this label, loaded from ${job.path}`);
+  if (job.at === "loaded") return "loaded";
+  const fault = fileFault(facts);
+  if (fault !== undefined) return new MetalbridgeError("ServiceLoadFailed", fault);
+  return job.isDisabled ? "disabled" : "retry";
+}
+
+function fileFault({ file, definition, ownerUid, plistFault }: BootstrapFacts): string | undefined {
+  if (file === undefined) return `${definition} does not exist`;
+  if (file.uid !== ownerUid) return `${definition} belongs to uid ${file.uid}, not to ${ownerUid}`;
+  if ((file.mode & WRITABLE_BY_OTHERS) === 0) return plistFault;
+  return `${definition} can be written by others (mode ${file.mode.toString(8)})`;
+}
+
+/** Reads `launchctl print`. */
+export function parseJob(text: string, isDisabled: boolean): ManagedJob {
+  const fields = parseJobFields(text);
+  const state = fields.get("state") ?? "unknown";
+  const exitCode = fields.get("last exit code");
+  return {
+    at: "loaded",
+    isDisabled,
+    path: fields.get("path"),
+    state,
+    pid: parseCount(fields.get("pid")),
+    runs: parseCount(fields.get("runs")),
+    // A signal has a separate key and replaces the exit code.
+    lastExit: fields.get("last terminating signal") ?? (exitCode === "(never exited)" ? undefined : exitCode),
+    isLeaving: /^SIG(TERM|KILL)/.test(state),
+  };
+}
+
+/** Reads `launchctl print-disabled DOMAIN`: `"label" => disabled`, or `=> true` on older versions. */
+export function isDisabledIn(text: string, label: string): boolean {
+  return text.split("\n").some((line) => {
+    const match = /^\s*"([^"]+)" => (\w+)/.exec(line);
+    return match?.[1] === label && (match[2] === "disabled" || match[2] === "true");
+  });
 }

@@ -1,7 +1,8 @@
 /** Starts a control plane in a folder. */
 import { randomBytes } from "node:crypto";
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { writeFileAtomicSync } from "../../src/util/atomic-file.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
@@ -14,12 +15,12 @@ import { describeEtcd, ETCD_SOCKET } from "./components/etcd.ts";
 import { describeScheduler, renderSchedulerConfig, type SchedulerConfig } from "./components/scheduler.ts";
 import type { ClusterParts } from "./parts.ts";
 import { truncateIfLarge } from "./process/log-size.ts";
+import { tailOf } from "./process/log-tail.ts";
 import { type Supervised, supervise } from "./process/supervise.ts";
-import { waitUntilReady } from "./readiness.ts";
-import type { ApiAccess } from "./request.ts";
+import { type ApiAccess, callApi } from "./request.ts";
 import { certificateFile, dropOldCertificate } from "./state/certificate.ts";
 import { type ControlPlaneCredentials, ensureCredentials } from "./state/credentials.ts";
-import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "./state/disk.ts";
+import { CONTROL_PLANE_FREE_BYTES, isDiskFull, requireFreeSpace } from "./state/disk.ts";
 import { renderKubeconfig } from "./state/kubeconfig.ts";
 import { type ControlPlaneLayout, controlPlaneLayoutOf } from "./state/layout.ts";
 import { chooseApiPort } from "./state/port.ts";
@@ -222,4 +223,61 @@ function prepareFolder(dir: string, address: string): ControlPlaneLayout {
     const message = `${layout.dir}: ${errorMessage(cause)}`;
     throw new MetalbridgeError("StateFolderUnusable", message, undefined, { cause });
   }
+}
+
+const POLL_MS = 100;
+/** After this many exits before it is ready, a part cannot recover without a change. */
+const TERMINAL_CRASHES = 3;
+
+interface ReadinessInput {
+  readonly url: string;
+  readonly certificateFile: string;
+  readonly token: string;
+  readonly parts: readonly { readonly supervised: Supervised; readonly logFile: string }[];
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Throws StateDiskFull, or ControlPlanePartFailed with the end of the log of the failed part. */
+async function waitUntilReady(input: ReadinessInput): Promise<ApiAccess> {
+  const deadline = performance.now() + input.timeoutMs;
+  const crashesBefore = new Map(input.parts.map((part) => [part, part.supervised.crashes()]));
+  let last = "no answer yet";
+  while (performance.now() < deadline) {
+    input.signal?.throwIfAborted();
+    const answer = await checkReadiness(input);
+    if (typeof answer === "object") return answer;
+    last = answer;
+    for (const part of input.parts) {
+      const crashes = part.supervised.crashes() - (crashesBefore.get(part) ?? 0);
+      if (crashes >= TERMINAL_CRASHES) throw partFailed(part, `exited ${crashes} times while starting`);
+    }
+    await pause(POLL_MS);
+  }
+  const slowest = input.parts.at(-1);
+  const seconds = Math.round(input.timeoutMs / 1000);
+  if (slowest === undefined)
+    throw new MetalbridgeError("ControlPlanePartFailed", `not ready after ${seconds} s: ${last}`);
+  throw partFailed(slowest, `not ready after ${seconds} s: ${last}`);
+}
+
+async function checkReadiness(input: ReadinessInput): Promise<ApiAccess | string> {
+  try {
+    const certificateAuthority = readFileSync(input.certificateFile, "utf8");
+    const access = { url: input.url, certificateAuthority, token: input.token };
+    const reply = await callApi(access, { method: "GET", path: "/readyz", timeoutMs: 2_000 });
+    return reply.status === 200 ? access : `/readyz answered ${reply.status}`;
+  } catch (error) {
+    return errorMessage(error);
+  }
+}
+
+function partFailed(part: ReadinessInput["parts"][number], why: string): MetalbridgeError {
+  const { name } = part.supervised;
+  if (isDiskFull(part.logFile))
+    return new MetalbridgeError("StateDiskFull", `${name} exited, and the disk of ${part.logFile} is full`);
+  const tail = tailOf(part.logFile, 1_500);
+  return new MetalbridgeError("ControlPlanePartFailed", `${name} ${why}`, {
+    summary: `its log (${part.logFile}) ends with:\n${tail}`,
+  });
 }

@@ -1,6 +1,7 @@
 /** Runs the demo: control plane, controller, agent, Model, InferenceService, and one request. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
@@ -10,7 +11,6 @@ import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "../control-plane/sta
 import { type GatewayPlan, planGateway, untilGatewayAnswers } from "../gateway.ts";
 import { machineAddress } from "./address.ts";
 import { applyManifests, updateHostAddress } from "./apply.ts";
-import { requestCompletion } from "./completion.ts";
 import { type DemoEngine, engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
 import type { AppliedObjects } from "./judge.ts";
@@ -238,4 +238,39 @@ function isTemporary(error: unknown): boolean {
 
 function rounded<T extends Record<string, number>>(timings: T): T {
   return Object.fromEntries(Object.entries(timings).map(([name, ms]) => [name, Math.round(ms)])) as T;
+}
+
+const completion = z.object({
+  choices: z.array(z.object({ message: z.object({ content: z.string() }) })).min(1),
+});
+
+/**
+ * `endpoint` is `http://address:port`. Throws `NoAnswer`, with a cause if a retry can succeed: no connection, or 503. Undefined if it
+ * asks for a key.
+ */
+async function requestCompletion(
+  endpoint: string,
+  model: string,
+  prompt: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const response = await fetch(`${endpoint}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model, messages: [{ role: "user", content: prompt }], max_tokens: 64 }),
+    signal,
+  }).catch((cause: unknown) => {
+    throw new MetalbridgeError("NoAnswer", `${endpoint} did not answer`, undefined, { cause });
+  });
+  if (response.status === 401) return undefined;
+  const body: unknown = await response.json().catch(() => undefined);
+  const parsed = completion.safeParse(body);
+  const first = parsed.success ? parsed.data.choices[0] : undefined;
+  if (first === undefined) {
+    const message = `${endpoint} answered ${response.status} ${JSON.stringify(body)?.slice(0, 300)}`;
+    // From the gateway, while it does not know yet that an engine of an earlier run has exited.
+    const cause = response.status === 503 ? new Error("unavailable") : undefined;
+    throw new MetalbridgeError("NoAnswer", message, undefined, { cause });
+  }
+  return first.message.content.trim();
 }

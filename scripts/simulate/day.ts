@@ -1,7 +1,6 @@
 /** A day of a fleet: services are created and deleted, hosts crash and return, replicas are refused, and placement answers every change. */
 
 import { createRandom, type Random } from "../../test/bed/random.ts";
-import { type Agenda, createAgenda } from "./agenda.ts";
 import { GIB, makeHosts, makeModels } from "./fleet.ts";
 import { checkInvariants, checkQueue } from "./invariants.ts";
 import { LOST_AFTER_MS, SILENT_AFTER_MS, type SimulationOptions } from "./options.ts";
@@ -252,4 +251,32 @@ function lookAgain(day: Day, afterMs: number | undefined): void {
 function touchHostOf(day: Day, replica: string): void {
   const host = day.world.replicas.get(replica)?.claim.host;
   if (host !== undefined) day.touched.add(host);
+}
+
+/** What is going to happen, in order of time; what was entered first goes first. */
+interface Agenda<E> {
+  readonly at: (timeMs: number, event: E) => void;
+  readonly next: () => AgendaEntry<E> | undefined;
+}
+
+interface AgendaEntry<E> {
+  readonly timeMs: number;
+  readonly event: E;
+}
+
+function createAgenda<E>(): Agenda<E> {
+  /** The last comes first, so that it is cheap to take. */
+  const entries: AgendaEntry<E>[] = [];
+  return {
+    at: (timeMs, event) => {
+      let low = 0;
+      for (let high = entries.length; low < high; ) {
+        const middle = (low + high) >> 1;
+        if ((entries[middle]?.timeMs ?? 0) > timeMs) low = middle + 1;
+        else high = middle;
+      }
+      entries.splice(low, 0, { timeMs, event });
+    },
+    next: () => entries.pop(),
+  };
 }

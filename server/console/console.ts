@@ -1,18 +1,19 @@
 /** The console's part of the server: routes under /console, each with the reader's own rights. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { SignIn } from "../../src/console/protocol.ts";
+import { CONSOLE_PATH, type SignIn } from "../../src/console/protocol.ts";
 import type { KubeconfigSource } from "../../src/kube/client/kubeconfig.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { type AuthorizationResult, accessOf, type Right } from "../rest/authorize.ts";
-import type { MountRoutes } from "./access.ts";
+import type { ConsoleAccess, MountRoutes } from "./access.ts";
 import { mountAssets } from "./assets.ts";
+import { parseBody } from "./body.ts";
 import { type ConsoleGateway, mountGateway } from "./gateway.ts";
 import { createOidc, type OidcSettings } from "./oidc.ts";
 import { mountProxy } from "./proxy.ts";
 import { createMayAccess, createReaders, type Reader, type ReaderOf } from "./reader.ts";
 import { askToSignIn, refuseThrown } from "./refusal.ts";
-import { mountRights } from "./rights.ts";
 import { type CalledBy, checkOrigin } from "./session/guard.ts";
 import { createSeal } from "./session/seal.ts";
 import { createSessions, type SessionData } from "./session/session.ts";
@@ -131,4 +132,31 @@ function verdictOfError(error: unknown): AuthorizationResult {
   if (!(error instanceof MetalbridgeError)) throw error;
   const isStranger = error.code === "ApiUnauthorized" || error.code === "ConsoleRequestRefused";
   return isStranger ? { at: "unauthenticated" } : { at: "unavailable", why: error.message };
+}
+
+const MAX_QUESTIONS = 64;
+
+const text = z.string().max(253);
+const bodySchema = z.strictObject({
+  questions: z
+    .array(
+      z.strictObject({
+        verb: text.min(1),
+        group: text,
+        resource: text.min(1),
+        subresource: text.optional(),
+        namespace: text.optional(),
+        name: text.optional(),
+      }),
+    )
+    .max(MAX_QUESTIONS),
+});
+
+/** POST /console/rights: which actions the reader may take, so that pages disable the others. */
+function mountRights(scope: FastifyInstance, { requireReader, mayAccess }: ConsoleAccess): void {
+  scope.post(`${CONSOLE_PATH}/rights`, { config: { calledBy: "call" } }, async (request) => {
+    const { questions } = parseBody(bodySchema, request.body);
+    const reader = await requireReader(request);
+    return { allowed: await Promise.all(questions.map((question) => mayAccess(reader, question))) };
+  });
 }

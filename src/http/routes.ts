@@ -56,7 +56,7 @@ export function createRoutes(options: RouteOptions): RequestListener {
     const { socket } = request;
     if (!pipelines.begin(socket, MAX_PIPELINED)) return;
     response.once("close", () => pipelines.end(socket));
-    answer(request, response, options, table)
+    void answer(request, response, options, table)
       .catch(onError)
       .then((result) => result && send(response, result));
   };

@@ -1,11 +1,11 @@
 /** Watches one process, started or adopted: reads its files once, then reacts when its FIFOs are released. */
 
+import { closeSync, constants, fstatSync, ftruncateSync, openSync } from "node:fs";
+import { join } from "node:path";
 import type { Activity, LivingProcess } from "../macos/living-process.ts";
-import { classify, isSameState } from "./classify.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
-import { type HeldLog, holdLog } from "./held-log.ts";
 import { findSessionProcesses, killIfSame, killLeftovers } from "./leftovers.ts";
-import { LOG_LIMITS, type RotationLimits, rotateLog } from "./log-rotation.ts";
+import { copyFrom, LOG_LIMITS, type RotationLimits, rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
 import { type ProcessMark, type RunFiles, readInner, readRunFiles, restoreMarks } from "./run-directory.ts";
 import type {
@@ -267,3 +267,66 @@ class WatchedProcess implements SupervisedProcess {
 }
 
 type Living = ReadonlyMap<number, LivingProcess>;
+
+interface ObservedRun {
+  readonly files: RunFiles;
+  /** A process holds FIFO `main`: the shim is alive. */
+  readonly isMainHeld: boolean;
+  /** The process in `pid` is alive with the same start time. */
+  readonly isMainAlive: boolean;
+  /** A process other than the main process is alive, or may be. */
+  readonly hasLeftovers: boolean;
+}
+
+/** "never started": no process can ever have existed in the directory, so it is safe to start one. */
+function classify(seen: ObservedRun): ProcessState | "never started" {
+  const { session, main, exit } = seen.files;
+  if (seen.isMainHeld) {
+    return main === undefined ? { at: "starting" } : { at: "running", ...main };
+  }
+  if (exit !== undefined) return { at: seen.hasLeftovers ? "ended" : "gone", exit };
+  if (main !== undefined && seen.isMainAlive) return { at: "running", ...main };
+  if (session === undefined && main === undefined && !seen.hasLeftovers) return "never started";
+  return { at: seen.hasLeftovers ? "ended" : "gone", exit: "unknown" };
+}
+
+function isSameState(a: ProcessState, b: ProcessState): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** The log through an open descriptor, which stays readable after the file is removed from the folder. */
+interface HeldLog {
+  /** Moves output that was written after the file's removal to the end of the current log. */
+  readonly moveToCurrent: (largest: number) => void;
+  readonly close: () => void;
+}
+
+/** Undefined if there is no log, or it is not writable. */
+function holdLog(dir: string): HeldLog | undefined {
+  const path = join(dir, "log");
+  let fd: number | undefined = openLog(path);
+  if (fd === undefined) return undefined;
+  return {
+    moveToCurrent: (largest) => {
+      if (fd === undefined) return;
+      const { nlink, size } = fstatSync(fd);
+      if (nlink > 0 || size === 0) return;
+      const copiedTo = copyFrom(fd, path, { from: Math.max(0, size - largest), maxBytes: largest }, "a");
+      // If the folder is missing, the output is kept, but only up to the maximum size of a log: a removed file fills the
+      // disk invisibly.
+      if (copiedTo !== undefined || size > largest) ftruncateSync(fd, 0);
+    },
+    close: () => {
+      if (fd !== undefined) closeSync(fd);
+      fd = undefined;
+    },
+  };
+}
+
+function openLog(path: string): number | undefined {
+  try {
+    return openSync(path, constants.O_RDWR | constants.O_APPEND);
+  } catch {
+    return undefined;
+  }
+}

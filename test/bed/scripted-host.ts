@@ -1,7 +1,7 @@
 /** A host without a machine: writes what its agent would through the real API server. */
+
+import { createSliceWriter, readyBody } from "../../agent/endpoints/endpoints.ts";
 import { createNewestSlices } from "../../agent/endpoints/newest-slices.ts";
-import { readyBody } from "../../agent/endpoints/slice-body.ts";
-import { createSliceWriter } from "../../agent/endpoints/slice-writer.ts";
 import { hostStatusBody } from "../../agent/registration/host-status.ts";
 import { API_VERSION, MANAGER_AGENT } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";

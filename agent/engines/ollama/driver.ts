@@ -15,15 +15,24 @@ import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { createRunCommand } from "../../../src/util/command.ts";
 import { sha256Hex } from "../../../src/util/hash.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
+import { truncate } from "../../../src/util/text.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
-import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
+import type {
+  EngineDriver,
+  EngineHealth,
+  EngineLaunch,
+  EngineOptions,
+  EngineTarget,
+  HostEngine,
+  ProbeOptions,
+  RequestResult,
+} from "../engine.ts";
 import { type Address, parseAddress } from "../io/http.ts";
 import { weightsIdentity } from "../io/weights.ts";
-import { ollamaApi } from "./api.ts";
+import { askOfModel, errorIn, keepLoaded, ollamaApi, runningModels } from "./api.ts";
 import { type OllamaConfig, ollamaConfig } from "./config.ts";
 import { createModelSweep } from "./leftovers.ts";
 import { type ComputedDigests, createModel, type ModelOrigin, requireLoadableFiles } from "./models.ts";
-import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
 import { createOllamaFinder, detectOllama } from "./program.ts";
 import { createPuller, pulledName } from "./pull.ts";
 
@@ -162,4 +171,56 @@ async function isAppRunning(
 ): Promise<boolean> {
   if (platform !== "darwin") return false;
   return (await createRunCommand(env.PATH ?? "")("pgrep", ["-x", "Ollama"])) !== undefined;
+}
+
+const PROBE_TIMEOUT_MS = 2_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+
+/**
+ * Healthy: the server answers, has exactly this model in memory, and the model's own process answers the server. The last
+ * check needs no slot and renews the model's keep-alive, which any client can shorten to a few idle minutes.
+ */
+async function probeHealth(
+  target: EngineTarget,
+  { timeoutMs = PROBE_TIMEOUT_MS }: ProbeOptions = {},
+): Promise<EngineHealth> {
+  const deadline = performance.now() + timeoutMs;
+  const models = await runningModels(target, timeoutMs);
+  if ("failed" in models) return { unhealthy: models.failed };
+  const model = target.modelAlias ?? "";
+  if (!models.some(({ name }) => name === model))
+    return { unhealthy: `Ollama no longer has ${model} in memory` };
+  return keepLoaded(target, model, { timeoutMs: Math.max(1, deadline - performance.now()) }).then(
+    () => "healthy",
+    (error: Error) => ({
+      unhealthy: `Ollama answers, and its process for ${model} does not: ${error.message}`,
+    }),
+  );
+}
+
+/** One token, or one embedding. */
+async function probeRequest(
+  target: EngineTarget,
+  { timeoutMs = REQUEST_TIMEOUT_MS, signal }: ProbeOptions = {},
+): Promise<RequestResult> {
+  const { host, port, mode, modelAlias: model } = target;
+  const [path, body, requiredText] =
+    mode === "embedding"
+      ? ["/api/embed", { model, input: "Hi" }, '"embeddings"']
+      : [
+          "/api/chat",
+          { model, stream: false, options: { num_predict: 1 }, messages: [{ role: "user", content: "Hi" }] },
+          '"message"',
+        ];
+  const answer = await askOfModel({ host, port, path, body, timeoutMs, signal });
+  if ("failed" in answer) return answer;
+  if (answer.status === 200 && answer.body.includes(requiredText)) return "ok";
+  return { failed: `HTTP ${answer.status}: ${truncate(errorIn(answer.body), 300)}` };
+}
+
+/** Undefined if this version of Ollama does not report it. */
+async function readContextPerSlot(target: EngineTarget): Promise<number | undefined> {
+  const models = await runningModels(target);
+  if ("failed" in models) return undefined;
+  return models.find(({ name }) => name === target.modelAlias)?.context_length;
 }

@@ -1,7 +1,9 @@
 /** oMLX as an engine: a shared server, started by the agent or found running, with a folder of models. */
 import { randomBytes } from "node:crypto";
-import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { link, mkdir, readFile, readlink, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import type { Mode } from "../../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { HOST_ENGINE_INSTALLS } from "../../../src/api/fields/runtimes.ts";
 import { mlxBench } from "../../../src/engines/omlx/bench.ts";
@@ -14,17 +16,28 @@ import {
   serverName,
 } from "../../../src/engines/omlx/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
-import { ifExists, systemCode } from "../../../src/util/atomic-file.ts";
+import { ifExists, systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { parseJson } from "../../../src/util/parse-json.ts";
+import { createSerializer } from "../../../src/util/serializer.ts";
+import { truncate } from "../../../src/util/text.ts";
 import { resolveInside } from "../../config/fields/allowed-roots.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
-import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
+import type { StoredFile } from "../../store/types.ts";
+import type {
+  EngineDriver,
+  EngineHealth,
+  EngineLaunch,
+  EngineOptions,
+  EngineTarget,
+  HostEngine,
+  ProbeOptions,
+  RequestResult,
+} from "../engine.ts";
 import { parseAddress } from "../io/http.ts";
 import { findBeside } from "../io/program.ts";
 import { weightsIdentity } from "../io/weights.ts";
-import { omlxApi, register } from "./api.ts";
+import { callOmlx, errorIn, omlxApi, readStatus, register } from "./api.ts";
 import { type OmlxConfig, omlxConfig } from "./config.ts";
-import { modelFolder, type OmlxModelFolder } from "./models.ts";
-import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
 import { createOmlxFinder, detectOmlx, type OmlxProgram, rejectUnknownFlags } from "./program.ts";
 
 /** Separate from the ports of other daemons, and of engines, which the agent's configuration sets. */
@@ -194,4 +207,111 @@ function notInstalled(): MetalbridgeError {
   const message = "omlx was not found in the configured locations, on PATH or in /Applications";
   const remedy = { summary: "install it on the host", command: HOST_ENGINE_INSTALLS.omlx };
   return new MetalbridgeError("RuntimeNotInstalled", message, remedy);
+}
+
+/** Links models of the agent's store into a server's folder, each under its own name. */
+interface OmlxModelFolder {
+  readonly dir: string;
+  readonly place: (model: string, files: readonly StoredFile[]) => Promise<void>;
+  /** Creates an empty model next to it, and returns the stub's name. */
+  readonly placeStub: (model: string) => Promise<string>;
+  /** Removes the model, its stub, and the settings that the server has stored for it. */
+  readonly forget: (model: string) => Promise<void>;
+}
+
+const SETTINGS_FILE = "model_settings.json";
+const settingsSchema = z.looseObject({ models: z.record(z.string(), z.unknown()) });
+const STUB = "-stub";
+
+/** Settings of models that other clients use stay unchanged. */
+function modelFolder(basePath: string, dir: string): OmlxModelFolder {
+  // Changes are serialized: each one writes the whole file.
+  const inTurn = createSerializer();
+  const forgetSettings = (model: string): Promise<void> =>
+    inTurn(async () => {
+      const path = join(basePath, SETTINGS_FILE);
+      const before = await readSettings(path);
+      if (before === undefined || !Object.hasOwn(before.models, model)) return;
+      const { [model]: _, ...models } = before.models;
+      await writeFileAtomic(path, `${JSON.stringify({ ...before, models }, undefined, 2)}\n`);
+    });
+  return {
+    dir,
+    place: (model, files) => linkFiles(join(dir, model), files),
+    placeStub: async (model) => {
+      const name = `${model}${STUB}`;
+      await mkdir(join(dir, name), { recursive: true, mode: 0o700 });
+      await writeFile(join(dir, name, "config.json"), "{}\n");
+      return name;
+    },
+    forget: async (model) => {
+      for (const name of [model, `${model}${STUB}`])
+        await rm(join(dir, name), { recursive: true, force: true });
+      await forgetSettings(model);
+    },
+  };
+}
+
+/** Links instead of copies: the store keeps the files while a replica uses them. */
+async function linkFiles(folder: string, files: readonly StoredFile[]): Promise<void> {
+  const links = await Promise.all(
+    files.map(async ({ name, path }) => ({ name: join(folder, name), target: await realpath(path) })),
+  );
+  const targets = await Promise.all(links.map(({ name }) => readlink(name).catch(() => undefined)));
+  if (links.every(({ target }, index) => targets[index] === target)) return;
+  await rm(folder, { recursive: true, force: true });
+  for (const { name, target } of links) {
+    await mkdir(dirname(name), { recursive: true, mode: 0o700 });
+    await symlink(target, name);
+  }
+}
+
+async function readSettings(path: string): Promise<z.output<typeof settingsSchema> | undefined> {
+  const text = await ifExists(readFile(path, "utf8"));
+  if (text === undefined) return undefined;
+  const parsed = settingsSchema.safeParse(parseJson(text));
+  if (!parsed.success) throw new Error(`${path} was not written by oMLX; it is left unchanged`);
+  return parsed.data;
+}
+
+const PROBE_TIMEOUT_MS = 2_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+
+/** Healthy: the server answers, and has exactly this model in memory. */
+async function probeHealth(
+  target: EngineTarget,
+  { timeoutMs = PROBE_TIMEOUT_MS }: ProbeOptions = {},
+): Promise<EngineHealth> {
+  const status = await readStatus(target, timeoutMs);
+  if ("failed" in status) return { unhealthy: status.failed };
+  const model = status.models.find(({ id }) => id === target.modelAlias);
+  if (model?.loaded === true) return "healthy";
+  if (model?.is_loading === true) return "loading";
+  return { unhealthy: `oMLX no longer has ${target.modelAlias} in memory` };
+}
+
+const PROBES: Readonly<Record<Mode, readonly [path: string, body: object, requiredText: string]>> = {
+  chat: ["/v1/chat/completions", { max_tokens: 1, messages: [{ role: "user", content: "Hi" }] }, '"choices"'],
+  embedding: ["/v1/embeddings", { input: "Hi" }, '"data"'],
+  rerank: ["/v1/rerank", { query: "Hi", documents: ["Hi"] }, '"results"'],
+};
+
+/** One token, one embedding, or one document. */
+async function probeRequest(
+  target: EngineTarget,
+  { timeoutMs = REQUEST_TIMEOUT_MS, signal }: ProbeOptions = {},
+): Promise<RequestResult> {
+  const [path, extra, requiredText] = PROBES[target.mode];
+  const body = { model: target.modelAlias, ...extra };
+  const answer = await callOmlx(target, { path, body, timeoutMs, signal });
+  if ("failed" in answer) return answer;
+  if (answer.status === 200 && answer.body.includes(requiredText)) return "ok";
+  return { failed: `HTTP ${answer.status}: ${truncate(errorIn(answer.body), 300)}` };
+}
+
+/** Undefined if the server does not report it. */
+async function readContextPerSlot(target: EngineTarget): Promise<number | undefined> {
+  const status = await readStatus(target);
+  if ("failed" in status) return undefined;
+  return status.models.find(({ id }) => id === target.modelAlias)?.max_context_window ?? undefined;
 }

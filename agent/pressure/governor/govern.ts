@@ -4,15 +4,18 @@
  * At Warning no engine starts and idle engines are unloaded. At Critical one engine is evicted at a time, with two readings
  * of memory before the next. At Normal all evicted engines return, one at a time. A failed reading changes nothing.
  */
-import { chooseIdle, chooseReadmission, chooseVictim } from "./choose.ts";
-import { nextLevel, type PressureSignal, pressureSignalOf, withSwapReading } from "./level.ts";
-import { defaultLimits, type GovernorLimits } from "./limits.ts";
+
+import type { Priority } from "../../../src/api/fields/shared.ts";
+import { formatBytes } from "../../../src/util/bytes.ts";
+import { defaultLimits, evictionBackoffMs, type GovernorLimits } from "./limits.ts";
 import type {
   EngineEviction,
   GovernedEngine,
   GovernorInput,
   GovernorPlan,
   GovernorState,
+  PressureLevel,
+  PressureReading,
   StartPolicy,
 } from "./types.ts";
 
@@ -157,4 +160,145 @@ function because({ level }: GovernorState, sign: PressureSignal): string {
   if (sign.level === level) return sign.because;
   if (sign.level === "Unknown") return `${sign.because}; the level is kept`;
   return `${sign.because}; the level is kept until pressure has been low for long enough`;
+}
+
+const RANK: Readonly<Record<Priority, number>> = { critical: 4, high: 3, normal: 2, low: 1, batch: 0 };
+
+/** The engine with the lowest priority, then the most memory, then the highest age. Never a protected one. */
+function chooseVictim(engines: readonly GovernedEngine[]): GovernedEngine | undefined {
+  return engines
+    .filter(({ standing, isProtected }) => {
+      return !isProtected && (standing.at === "running" || standing.at === "starting");
+    })
+    .toSorted(
+      (a, b) => RANK[a.priority] - RANK[b.priority] || b.bytes - a.bytes || a.age - b.age || byId(a, b),
+    )[0];
+}
+
+/** An engine of normal or lower priority that is idle for long: it is unloaded before an engine in use must be evicted. */
+function chooseIdle(
+  engines: readonly GovernedEngine[],
+  now: number,
+  limits: GovernorLimits,
+): GovernedEngine | undefined {
+  return chooseVictim(
+    engines.filter(({ standing, priority }) => {
+      const idleSince = standing.at === "running" ? standing.idleSince : undefined;
+      return idleSince !== undefined && now - idleSince >= limits.idleMs && RANK[priority] <= RANK.normal;
+    }),
+  );
+}
+
+/** The engine with the highest priority, then the highest age, among those whose backoff has elapsed and that fit into memory. */
+function chooseReadmission(
+  engines: readonly GovernedEngine[],
+  reading: PressureReading,
+  now: number,
+  limits: GovernorLimits,
+): GovernedEngine | undefined {
+  return engines
+    .filter((engine) => mayReturn(engine, now, limits) && fits(engine, reading, limits))
+    .toSorted((a, b) => RANK[b.priority] - RANK[a.priority] || a.age - b.age || byId(a, b))[0];
+}
+
+function mayReturn({ standing, evictions }: GovernedEngine, now: number, limits: GovernorLimits): boolean {
+  if (standing.at === "waiting") return true;
+  return standing.at === "evicted" && now - standing.since >= evictionBackoffMs(limits, evictions);
+}
+
+/** True if the memory is available now; admission checks the claim separately. */
+function fits({ bytes }: GovernedEngine, reading: PressureReading, limits: GovernorLimits): boolean {
+  const { availableBytes, totalBytes } = reading;
+  if (availableBytes === undefined || totalBytes === undefined) return true;
+  return availableBytes - bytes >= totalBytes * limits.scarceShare;
+}
+
+function byId(a: GovernedEngine, b: GovernedEngine): number {
+  return a.id < b.id ? -1 : 1;
+}
+
+/** The level that one reading indicates. A failed reading indicates no level. */
+interface PressureSignal {
+  readonly level: PressureLevel | "Unknown";
+  readonly because: string;
+}
+
+/** Starts from the system's level; growth of swap, scarce memory and killed engines can each raise it. */
+function pressureSignalOf(
+  { reading, killedAt, now }: Pick<GovernorInput, "reading" | "killedAt" | "now">,
+  swap: GovernorState["swap"],
+  limits: GovernorLimits,
+): PressureSignal {
+  if (reading.pressure === "Critical")
+    return { level: "Critical", because: "the OS reports critical memory pressure" };
+  const second = secondSign(reading, swap, limits, killedAt, now);
+  if (reading.pressure === "Warning") {
+    const isWorse = second !== undefined && isScarce(reading, limits.scarceShare);
+    return isWorse
+      ? { level: "Critical", because: `the OS reports a memory pressure warning, and ${second}` }
+      : { level: "Warning", because: "the OS reports a memory pressure warning" };
+  }
+  // Without a warning of the system a second sign only blocks starts; it never evicts an engine.
+  if (second !== undefined) return { level: "Warning", because: second };
+  if (reading.pressure === "Unknown") return { level: "Unknown", because: "memory could not be read" };
+  return { level: "Normal", because: "memory is available" };
+}
+
+function secondSign(
+  reading: PressureReading,
+  swap: GovernorState["swap"],
+  limits: GovernorLimits,
+  killedAt: number | undefined,
+  now: number,
+): string | undefined {
+  const { totalBytes = 0 } = reading;
+  const grownBytes = grown(swap);
+  if (totalBytes > 0 && grownBytes >= totalBytes * limits.swapShare)
+    return `swap grew by ${formatBytes(grownBytes)} within a minute`;
+  // Users and tests kill engines too: a kill counts as the system's only if memory is scarce.
+  const wasKilled = killedAt !== undefined && now - killedAt < limits.killMs;
+  if (wasKilled && isScarce(reading, limits.killShare)) return "an engine was killed while memory was scarce";
+  if (isScarce(reading, limits.scarcestShare))
+    return `only ${formatBytes(reading.availableBytes ?? 0)} are available`;
+  return undefined;
+}
+
+function isScarce({ availableBytes, totalBytes }: PressureReading, share: number): boolean {
+  return availableBytes !== undefined && totalBytes !== undefined && availableBytes < totalBytes * share;
+}
+
+/** Growth from the lowest point of the window to its end. */
+function grown(swap: GovernorState["swap"]): number {
+  const last = swap.at(-1);
+  return last === undefined ? 0 : last.bytes - Math.min(...swap.map(({ bytes }) => bytes));
+}
+
+function withSwapReading(
+  swap: GovernorState["swap"],
+  { at, swapUsedBytes }: PressureReading,
+  limits: GovernorLimits,
+): GovernorState["swap"] {
+  const recent = swap.filter((point) => at - point.at <= limits.swapWindowMs);
+  return swapUsedBytes === undefined ? recent : [...recent, { at, bytes: swapUsedBytes }];
+}
+
+const ORDER: Readonly<Record<PressureLevel, number>> = { Normal: 0, Warning: 1, Critical: 2 };
+
+/** The next level, and the quiet time below it so far. */
+function nextLevel(
+  state: Pick<GovernorState, "level" | "quietMs" | "last">,
+  sign: PressureSignal,
+  at: number,
+  limits: GovernorLimits,
+): { readonly level: PressureLevel; readonly quietMs: number } {
+  const { level, last } = state;
+  if (sign.level === "Unknown") return { level, quietMs: state.quietMs };
+  if (ORDER[sign.level] > ORDER[level]) return { level: sign.level, quietMs: 0 };
+  if (sign.level === level) return { level, quietMs: 0 };
+  // Only the time between two successful readings counts as quiet, not gaps or failed readings.
+  const isJoined = last !== undefined && last.pressure !== "Unknown";
+  const quietMs = state.quietMs + (isJoined ? Math.min(limits.longestGapMs, Math.max(0, at - last.at)) : 0);
+  const neededMs = level === "Critical" ? limits.leaveCriticalMs : limits.leaveWarningMs;
+  if (quietMs < neededMs) return { level, quietMs };
+  return { level: level === "Critical" ? "Warning" : "Normal", quietMs: 0 };
 }

@@ -2,10 +2,19 @@
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import { type Placed, type Preemption, serviceOfSlot } from "../../../src/capacity/placement/types.ts";
+import { claimOfReplica } from "../../../src/capacity/placement/claims.ts";
+import { EARNED_MS } from "../../../src/capacity/placement/priority.ts";
+import {
+  type HostClaim,
+  type Placed,
+  type Preemption,
+  serviceOfSlot,
+  type Unplaced,
+} from "../../../src/capacity/placement/types.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import { momentOf } from "../../../src/util/moment.ts";
+import { type Moment, momentOf } from "../../../src/util/moment.ts";
 import { planPreemptions } from "../../scheduler/preempted.ts";
 import { type ReportedEvent, reportOn } from "../../watches/events.ts";
 import type { ControllerPorts } from "../../watches/ports.ts";
@@ -15,12 +24,10 @@ import { NO_OWNED_OBJECTS } from "../owned/observe.ts";
 import type { ServiceStep } from "../owned/steps.ts";
 import { planTeardown } from "../owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
-import { assumedClaims, noteWritten, settleClaims } from "./assumed-claims.ts";
 import { currentDraftOf } from "./draft.ts";
 import { desiredReplicas, planService, type ServiceDraft } from "./plan/plan.ts";
 import type { HostsPathPorts } from "./ports.ts";
-import { blockedReplicas } from "./rollout/blocked-replicas.ts";
-import { isServingReplica, ordinalOf } from "./rollout/slots.ts";
+import { isServingReplica, ordinalOf, revisionOfReplica } from "./rollout/slots.ts";
 import { earnedClassLeftMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
 
@@ -168,4 +175,69 @@ function reportReplicas(
 
 function describeReplica({ metadata, spec }: InferenceReplica): string {
   return `${metadata.name} on ${spec.template.hostName}`;
+}
+
+/** The claims of replicas that are about to be created, with the priority class that they earned in the queue. */
+function assumedClaims(
+  steps: readonly ServiceStep[],
+  service: InferenceService,
+  placed: readonly Placed[],
+  moment: Moment,
+): HostClaim[] {
+  return steps.flatMap((step) => {
+    if (step.do !== "create" || step.what !== "replicas") return [];
+    const claim = claimOfReplica(step.object, service, moment);
+    const earned = placed.find(({ ordinal }) => ordinal === ordinalOf(step.object))?.earned;
+    if (claim.eviction === undefined || earned === undefined) return [claim];
+    const untilMs = moment.monotonicMs + EARNED_MS;
+    return [{ ...claim, eviction: { ...claim.eviction, earned: { priority: earned, untilMs } } }];
+  });
+}
+
+/** A created replica stays assumed until the watch shows it; a failed create frees its claim. */
+function settleClaims(
+  { watches, scheduler }: HostsPathPorts,
+  claims: readonly HostClaim[],
+  { created }: ApplyOutcome,
+): void {
+  const made = new Set(created.map(({ metadata }) => keyOf(metadata)));
+  for (const { replica } of claims) {
+    if (!made.has(replica) || watches.replicas.get(replica) !== undefined) scheduler.forgetAssumed(replica);
+  }
+}
+
+/** Remembers created and removed replicas that the watches do not show yet, for the next pass. */
+function noteWritten({ watches, clock, memory }: HostsPathPorts, { created, removed }: ApplyOutcome): void {
+  const atMs = clock.monotonicMs();
+  for (const replica of created) {
+    const { namespace, name, uid } = replica.metadata;
+    const isSeen = watches.replicas.get(keyOf({ namespace, name }))?.metadata.uid === uid;
+    if (!isSeen) memory.noteCreated(replica, atMs);
+  }
+  for (const { replica } of removed) memory.noteRemoved(replica, atMs);
+}
+
+/** Reasons by `namespace/name` of the replica, without replicas that will move or whose successor is starting. */
+export function blockedReplicas(
+  { observed, input, resolution, rollout }: ServiceDraft,
+  unplaced: readonly Unplaced[],
+): ReadonlyMap<string, string> {
+  const blocked = new Map<string, string>();
+  for (const replica of observed.replicas) {
+    const ordinal = ordinalOf(replica);
+    // Replicas that live eviction moves may stay, so they do not count.
+    const isDrained = observed.hosts.get(replica.spec.template.hostName)?.spec.drain === true;
+    if (!isDrained || isBeingDeleted(replica) || ordinal >= input.desired) continue;
+    const key = keyOf(replica.metadata);
+    const miss = unplaced.find((one) => one.ordinal === ordinal);
+    if (miss !== undefined) blocked.set(key, miss.message);
+    else if (resolution.at === "blocked") blocked.set(key, resolution.message);
+    else if (rollout.state.stoppedBy !== undefined && !input.known.has(revisionOfReplica(replica))) {
+      blocked.set(
+        key,
+        `its revision is no longer in the history, and the rollout of its service is stopped: ${rollout.state.stoppedBy}`,
+      );
+    }
+  }
+  return blocked;
 }

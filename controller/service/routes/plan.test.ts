@@ -3,10 +3,10 @@ import { inferenceServiceSchema } from "../../../src/api/inference-service/index
 import { createPublicNames, serviceNamesOf } from "../../../src/gateway/public-names.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import { routeCondition } from "./conditions.ts";
 import { routeSettingsOf } from "./config.ts";
 import { readyEndpoints } from "./endpoints.ts";
 import { gatewayOf, routeNamesOf, routeObjects } from "./plan.ts";
+import { routeCondition } from "./route.ts";
 
 const GATEWAY = { namespace: "infra", name: "gw" };
 

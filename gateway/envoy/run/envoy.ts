@@ -20,7 +20,6 @@ import type {
   EnvoyStopOptions,
   ListenAddress,
 } from "../types.ts";
-import { ACTIVE_STATS, parseActiveRequests } from "./active-requests.ts";
 import { createAdmin, type EnvoyAdmin } from "./admin.ts";
 import { type EnvoyPaths, envoyPaths } from "./paths.ts";
 import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";
@@ -314,4 +313,17 @@ async function followDrain(dir: string, work: () => Promise<void>, signal: Abort
 
 function pause({ after }: EnvoyOptions["clock"], ms: number): Promise<void> {
   return new Promise((resolve) => after(ms, resolve));
+}
+
+/** Requests at an endpoint, and those that wait for a connection. */
+/** Requests in flight, from the statistics of Envoy. Pure. */
+const ACTIVE_STATS = String.raw`^cluster\..+\.upstream_rq_(pending_)?active$`;
+const LINE = /^cluster\.(.+)\.upstream_rq_(?:pending_)?active: (\d+)$/gm;
+
+/** The number of each cluster that has had a request. */
+function parseActiveRequests(stats: string): ReadonlyMap<string, number> {
+  const active = new Map<string, number>();
+  for (const [, cluster = "", count] of stats.matchAll(LINE))
+    active.set(cluster, (active.get(cluster) ?? 0) + Number(count));
+  return active;
 }

@@ -27,7 +27,6 @@ import { model, serviceAnywhere } from "../../../test/bed/manifests.ts";
 import { must } from "../../../test/bed/must.ts";
 import { type Part, startPart } from "../../../test/bed/part.ts";
 import { installRelease } from "../../../test/bed/release.ts";
-import { createSignal, type Signal } from "./signal.ts";
 
 export interface Plane extends AsyncDisposable {
   readonly dir: string;
@@ -190,4 +189,52 @@ function watchPlane(connection: KubeConnection, signal: AbortSignal) {
 
 export function isSliceReady(slice: EndpointSlice | undefined): boolean {
   return slice?.endpoints?.some(({ conditions }) => conditions?.ready === true) === true;
+}
+
+/** Waiting for a condition that only events can make true. */
+interface Signal {
+  /** `key` is that of the object that has changed. */
+  readonly fire: (key?: string) => void;
+  /** Called at each event, until the result is called. */
+  readonly listen: (listener: (key?: string) => void) => () => void;
+  /** Resolves with the first value that `look` returns, asked now and after events that came together; rejects after `timeoutMs`. */
+  readonly until: <T>(what: string, look: () => T | undefined, timeoutMs?: number) => Promise<T>;
+}
+
+const TIMEOUT_MS = 120_000;
+
+function createSignal(): Signal {
+  const listeners = new Set<(key?: string) => void>();
+  return {
+    fire: (key) => {
+      for (const listener of [...listeners]) listener(key);
+    },
+    listen: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    until: (what, look, timeoutMs = TIMEOUT_MS) =>
+      new Promise((resolve, reject) => {
+        const timer = setTimeout(() => {
+          listeners.delete(listener);
+          reject(new Error(`waited ${timeoutMs} ms for ${what}`));
+        }, timeoutMs);
+        let isPlanned = false;
+        const ask = () => {
+          isPlanned = false;
+          const found = look();
+          if (found === undefined) return;
+          clearTimeout(timer);
+          listeners.delete(listener);
+          resolve(found);
+        };
+        // A question may go through thousands of objects, and events come in bursts.
+        const listener = () => {
+          if (!isPlanned) setImmediate(ask);
+          isPlanned = true;
+        };
+        listeners.add(listener);
+        ask();
+      }),
+  };
 }

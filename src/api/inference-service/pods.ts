@@ -12,7 +12,6 @@ import { quantity } from "../fields/quantity.ts";
 import { resourcesSchema } from "../fields/resources.ts";
 import { int32, nonEmpty, objectName, totalLength } from "../fields/shared.ts";
 import { groupSchema } from "./group.ts";
-import { modelCacheSchema } from "./resources.ts";
 import { disruptionSchema, rolloutPolicySchema } from "./rollout.ts";
 import {
   personaPlexConfigSchema,
@@ -20,6 +19,28 @@ import {
   tgiConfigSchema,
   vllmConfigSchema,
 } from "./runtime-configs.ts";
+
+/** Model cache of services in pods. */
+const modelCacheSchema = z
+  .object({
+    persistence: z
+      .enum(["Cached", "Ephemeral"])
+      .describe("Cached stores the weights on a volume, Ephemeral in the pod.")
+      .optional(),
+    claimName: nonEmpty(253)
+      .describe(
+        "Name of the PersistentVolumeClaim with the weights. Defaults to the model cache of the namespace.",
+      )
+      .optional(),
+  })
+  .meta({
+    "x-kubernetes-validations": [
+      {
+        rule: "!(has(self.claimName) && has(self.persistence) && self.persistence == 'Ephemeral')",
+        message: "modelCache.claimName cannot be used with modelCache.persistence Ephemeral",
+      },
+    ],
+  });
 
 const inPods = (description: string) => `${description} Pods only.`;
 

@@ -1,8 +1,11 @@
 /** The command line of llama-server for a replica, which sets everything explicitly that the memory claim includes. */
-import { type EngineSettings, engineFields } from "../../api/engine-settings.ts";
+import {
+  DEFAULT_CONTEXT_PER_SLOT,
+  DEFAULT_PROMPT_CACHE_MIB,
+  type EngineSettings,
+  engineFields,
+} from "../../api/engine-settings.ts";
 import { type ArgvBuilder, type ArgvProblem, createArgvBuilder } from "./argv-builder.ts";
-import { addCacheSettings, addContext } from "./argv-context.ts";
-import { addDraft } from "./argv-draft.ts";
 import type { LlamaServerInput, LoraAdapter } from "./argv-input.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { checkExtraArgs } from "./extra-args.ts";
@@ -177,4 +180,125 @@ const FOREIGN = (Object.keys(engineFields) as (keyof typeof engineFields)[]).fil
 function refuseForeign(builder: ArgvBuilder, settings: EngineSettings): void {
   for (const field of FOREIGN)
     if (settings[field] !== undefined) builder.refuse(field, "llama-server has no such setting");
+}
+
+const BLOCK = 32;
+const UNQUANTIZED = new Set(["f32", "f16", "bf16"]);
+
+/** Sets all values explicitly, so that the engine uses what was claimed. A build without a flag lacks the feature, too. */
+function addContext(builder: ArgvBuilder, { settings, gguf }: LlamaServerInput): void {
+  const slots = settings.parallelSlots ?? 1;
+  const perSlot = Math.min(DEFAULT_CONTEXT_PER_SLOT, gguf?.contextLength || DEFAULT_CONTEXT_PER_SLOT);
+  builder.argv.push(
+    "--ctx-size",
+    String(settings.contextSize ?? perSlot * slots),
+    "--parallel",
+    String(slots),
+  );
+  if (settings.kvUnified === true) builder.add("kvUnified", ["--kv-unified"]);
+  else builder.addIfKnown(["--no-kv-unified", "-no-kvu"]);
+  builder.addIfKnown(["--fit"], "off");
+  addPromptCache(builder, settings);
+  addRope(builder, settings);
+}
+
+function addPromptCache(builder: ArgvBuilder, settings: EngineSettings): void {
+  const size = settings.mode === "chat" ? (settings.promptCacheMiB ?? DEFAULT_PROMPT_CACHE_MIB) : 0;
+  const isTyped = settings.mode === "chat" && (settings.promptCacheMiB ?? 0) > 0;
+  if (isTyped) builder.add("promptCacheMiB", ["--cache-ram"], String(size));
+  else builder.addIfKnown(["--cache-ram"], String(size));
+}
+
+function addRope(builder: ArgvBuilder, settings: EngineSettings): void {
+  const rope = settings.ropeScaling;
+  if (rope === undefined) return;
+  builder.add("ropeScaling.type", ["--rope-scaling"], rope.type);
+  if (rope.factor !== undefined) builder.add("ropeScaling.factor", ["--rope-scale"], rope.factor);
+  if (rope.originalContext !== undefined) {
+    builder.add("ropeScaling.originalContext", ["--yarn-orig-ctx"], String(rope.originalContext));
+  }
+}
+
+/** Adds the data types of the KV cache, and flash attention, which quantized values require. */
+function addCacheSettings(builder: ArgvBuilder, { settings, gguf }: LlamaServerInput): void {
+  const keys = settings.cacheTypeCustomK ?? settings.cacheTypeK;
+  const values = settings.cacheTypeCustomV ?? settings.cacheTypeV;
+  if (keys !== undefined) {
+    builder.add("cacheTypeK", ["--cache-type-k"], keys);
+    checkBlock(builder, "cacheTypeK", keys, gguf?.keyLength);
+  }
+  if (values !== undefined) {
+    builder.add("cacheTypeV", ["--cache-type-v"], values);
+    checkBlock(builder, "cacheTypeV", values, gguf?.valueLength);
+    if (settings.flashAttention === false && !UNQUANTIZED.has(values)) {
+      builder.refuse(
+        "cacheTypeV",
+        `${values} needs flash attention, which flashAttention: false turns off`,
+        "CacheTypeMismatch",
+      );
+    }
+  }
+  addFlashAttention(builder, settings.flashAttention);
+}
+
+/** llama-server exits at the start if the head length is not a multiple of the block size. */
+function checkBlock(builder: ArgvBuilder, field: string, type: string, headLength: number | undefined): void {
+  if (headLength === undefined || headLength === 0 || UNQUANTIZED.has(type) || headLength % BLOCK === 0)
+    return;
+  const why = `${type} has blocks of ${BLOCK}, which do not divide this model's head length ${headLength}`;
+  builder.refuse(field, why, "CacheTypeMismatch");
+}
+
+/** Older builds have a switch without a value, which is off by default. */
+function addFlashAttention(builder: ArgvBuilder, isOn: boolean | undefined): void {
+  const takesValue = builder.flag("--flash-attn")?.value !== undefined;
+  if (takesValue) builder.addIfKnown(["--flash-attn"], isOn === undefined ? "auto" : isOn ? "on" : "off");
+  else if (isOn === true) builder.add("flashAttention", ["--flash-attn"]);
+}
+
+const LONG_NAMES: Readonly<Record<string, string>> = { draft: "draft-simple", mtp: "draft-mtp" };
+/** Flags that limit the length of a draft, by type. */
+const MAX_FLAGS: Readonly<Record<string, readonly string[]>> = {
+  "ngram-simple": ["--spec-ngram-simple-size-m", "--spec-ngram-size-m"],
+  "ngram-map-k": ["--spec-ngram-map-k-size-m", "--spec-ngram-size-m"],
+  "ngram-map-k4v": ["--spec-ngram-map-k4v-size-m", "--spec-ngram-size-m"],
+  "ngram-mod": ["--spec-ngram-mod-n-max"],
+};
+const DRAFT_MAX_FLAGS = ["--spec-draft-n-max", "--draft-max"];
+const NEEDS_MODEL = new Set(["draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"]);
+
+/** Arguments for speculative decoding with a draft model, the model's own heads, or the preceding text. */
+function addDraft(builder: ArgvBuilder, { settings, draftPath }: LlamaServerInput): void {
+  const speculative = settings.speculativeDecoding;
+  if (speculative === undefined || speculative.type === "none" || speculative.type === "disabled") return;
+  const { nDraftMax, pMin } = speculative;
+  const type = LONG_NAMES[speculative.type] ?? speculative.type;
+  addType(builder, type);
+  addModel(builder, type, draftPath);
+  const field = "speculativeDecoding";
+  const isDraft = type.startsWith("draft-");
+  if (nDraftMax !== undefined) {
+    const flags = isDraft ? DRAFT_MAX_FLAGS : MAX_FLAGS[type];
+    if (flags === undefined) builder.refuse(`${field}.nDraftMax`, `${type} has no such limit`);
+    else builder.add(`${field}.nDraftMax`, flags, String(nDraftMax));
+  }
+  if (pMin !== undefined) {
+    if (isDraft) builder.add(`${field}.pMin`, ["--spec-draft-p-min", "--draft-p-min"], String(pMin));
+    else builder.refuse(`${field}.pMin`, `${type} drafts without a model and has no such limit`);
+  }
+}
+
+/** Builds without `--spec-type` use speculative decoding if they get a draft model. */
+function addType(builder: ArgvBuilder, type: string): void {
+  if (type === "draft-simple" && builder.flag("--spec-type") === undefined) return;
+  builder.add("speculativeDecoding.type", ["--spec-type"], type);
+}
+
+function addModel(builder: ArgvBuilder, type: string, draftPath: string | undefined): void {
+  if (draftPath !== undefined) {
+    builder.add("speculativeDecoding.draftModelRef", ["--spec-draft-model", "--model-draft"], draftPath);
+    builder.addIfKnown(["--spec-draft-ngl", "--n-gpu-layers-draft"], "999");
+  } else if (NEEDS_MODEL.has(type)) {
+    builder.refuse("speculativeDecoding.draftModelRef", `${type} needs a draft model`);
+  }
 }

@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
 import { failureOf, inspectNow } from "../fixtures/inspect.ts";
+import { parseError, parsePage } from "./bucket.ts";
 import { openS3 } from "./s3.ts";
-import { parseError, parsePage } from "./xml.ts";
 
 const header = headerBytes(10);
 const model = ranged(header, header.length + TENSOR_BYTES);

@@ -9,7 +9,6 @@ import {
 } from "../errors.ts";
 import type { ApiFailure, ApiResult } from "../types.ts";
 import { type Credential, type CredentialProvider, openCredentials } from "./credentials.ts";
-import { type Deadline, startDeadline } from "./deadline.ts";
 import type { KubeconfigSource } from "./kubeconfig.ts";
 import { createSocketPool, type SocketPool } from "./pool.ts";
 import { type ApiExchange, openExchange, readApiBody } from "./transport.ts";
@@ -252,5 +251,36 @@ function credentialFailure(error: unknown): ApiFailure {
     status: 0,
     reason: REASON_CREDENTIAL_UNAVAILABLE,
     message: `no credential: ${message}`,
+  };
+}
+
+/** The abort signal of an exchange, which follows the caller's signal and a timeout, and leaves no listener or timer behind. */
+interface Deadline {
+  readonly signal: AbortSignal;
+  readonly hasExpired: () => boolean;
+  /** Stops the timer, so that only the caller's signal still aborts. */
+  readonly lift: () => void;
+  readonly release: () => void;
+}
+
+/** Does not use AbortSignal.any, because a signal that lives as long as the process keeps references to its results. */
+function startDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadline {
+  const controller = new AbortController();
+  let hasExpired = false;
+  const timer = setTimeout(() => {
+    hasExpired = true;
+    controller.abort(new Error(`no answer within ${timeoutMs} ms`));
+  }, timeoutMs);
+  const follow = () => controller.abort(outer?.reason);
+  if (outer?.aborted === true) follow();
+  else outer?.addEventListener("abort", follow, { once: true });
+  return {
+    signal: controller.signal,
+    hasExpired: () => hasExpired,
+    lift: () => clearTimeout(timer),
+    release: () => {
+      clearTimeout(timer);
+      outer?.removeEventListener("abort", follow);
+    },
   };
 }

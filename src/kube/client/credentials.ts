@@ -1,7 +1,9 @@
 /** Headers and TLS settings of requests, renewed from files and plugins without a restart. */
+
+import { type SpawnOptions, spawn } from "node:child_process";
 import type { RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
-import { boundPlugins } from "./exec-plugin.ts";
+import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
 import { type KubeconfigSource, loadKubeconfig } from "./kubeconfig.ts";
 
 export interface Credential {
@@ -137,4 +139,20 @@ async function withTimeout<T>(limitMs: number, work: Promise<T>): Promise<T> {
   } finally {
     clearTimeout(timer);
   }
+}
+
+type Start = (command: string, args: readonly string[] | undefined, options: SpawnOptions) => unknown;
+
+/** Kills a plugin after the timeout, so that a plugin that hangs does not leave a process behind at each attempt. */
+function boundPlugins(config: KubeConfig, timeoutMs: number): void {
+  // Neither the list nor the function is part of client-node's declared interface.
+  const { authenticators } = config as unknown as { readonly authenticators: readonly unknown[] };
+  const start: Start = (command, args = [], options) =>
+    spawn(command, [...args], {
+      ...options,
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: timeoutMs,
+      killSignal: "SIGKILL",
+    });
+  for (const one of authenticators) if (one instanceof ExecAuth) Object.assign(one, { execFn: start });
 }

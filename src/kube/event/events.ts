@@ -1,11 +1,11 @@
 /** Kubernetes Events, created once and counted when repeated. Recording an Event never blocks its caller. */
 import { type BackoffOptions, retryMs } from "../../util/backoff.ts";
 import type { Clock, Log } from "../../util/ports.ts";
+import { truncateBytes } from "../../util/text.ts";
 import { EVENTS } from "../kinds.ts";
-import type { ObjectReference } from "../objects.ts";
-import type { ApiFailure, ApiResult, KubeClient } from "../types.ts";
+import { type KubeEvent, microTime, type ObjectReference } from "../objects.ts";
+import type { ApiFailure, ApiResult, JsonPatchOp, KubeClient } from "../types.ts";
 import { waitMs } from "../wait.ts";
-import { eventName, eventNamespace, incrementSeries, newEvent, type Reporter } from "./event-object.ts";
 import { createSeriesMemory, type EventInput, type Series } from "./series.ts";
 
 export interface EventRecorderOptions extends Reporter {
@@ -158,4 +158,50 @@ class EventRecorder {
 
 function isTransient({ kind }: ApiFailure): boolean {
   return kind === "unreachable" || kind === "unavailable" || kind === "throttled" || kind === "unauthorized";
+}
+
+/** Event objects (events.k8s.io/v1) within the limits of the server. */
+interface Reporter {
+  readonly reportingController: string;
+  readonly reportingInstance: string;
+}
+
+const MAX_NOTE = 1_024;
+const MAX_WORD = 128;
+const MAX_NAME_STEM = 200;
+
+/** The server requires that Events of cluster-scoped objects are in `default`. */
+function eventNamespace({ regarding }: Series): string {
+  return regarding.namespace ?? "default";
+}
+
+/** Unique per start of the recorder and series, so that a retry creates the same object. */
+export function eventName(series: Series, startedMs: number): string {
+  const stem = (series.regarding.name ?? "unknown").slice(0, MAX_NAME_STEM);
+  return `${stem}.${startedMs.toString(16)}-${series.id.toString(16)}`;
+}
+
+export function newEvent(series: Series, name: string, reporter: Reporter): KubeEvent {
+  const { regarding, event, count } = series;
+  return {
+    metadata: { name, namespace: eventNamespace(series) },
+    eventTime: microTime(series.firstAtMs),
+    type: event.type,
+    reason: event.reason.slice(0, MAX_WORD),
+    action: event.action.slice(0, MAX_WORD),
+    note: truncateBytes(event.note, MAX_NOTE),
+    regarding,
+    reportingController: reporter.reportingController,
+    reportingInstance: reporter.reportingInstance.slice(0, MAX_WORD),
+    series: count > 1 ? seriesOf(series) : undefined,
+  };
+}
+
+/** The operation `add` also replaces an existing series. */
+function incrementSeries(series: Series): JsonPatchOp[] {
+  return [{ op: "add", path: "/series", value: seriesOf(series) }];
+}
+
+function seriesOf({ count, lastAtMs }: Series) {
+  return { count, lastObservedTime: microTime(lastAtMs) };
 }

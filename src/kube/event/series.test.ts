@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { eventName, newEvent } from "./event-object.ts";
+import { eventName, newEvent } from "./events.ts";
 import { createSeriesMemory, type EventInput } from "./series.ts";
 
 const regarding = { kind: "Host", name: "mac-1", uid: "u" };

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createLineSplitter } from "./lines.ts";
-import { parseWatchEvent } from "./parse-event.ts";
+import { parseWatchEvent } from "./watch-once.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 

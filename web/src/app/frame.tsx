@@ -1,21 +1,20 @@
 /** The frame of every page: rail, top bar, content. */
-import { Link, Outlet, useSearch } from "@tanstack/react-router";
+import { Link, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { Ellipsis, Moon, Plus, Search as SearchIcon, Sun, UserRound } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
-import { lazy, Suspense, useCallback, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useState } from "react";
 import { keepNamespace, OnlyNamespace, type Search, useNamespace, useSetSearch } from "../address/search.ts";
 import { type Sight, useSight } from "../address/sight.ts";
 import { signOut, useRight, useSession } from "../api/session.ts";
-import { useLive } from "../live/hooks.ts";
-import { Button, IconButton } from "../parts/button.tsx";
+import { useLink, useLive, useNow } from "../live/hooks.ts";
+import { Button, Hint, IconButton } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
+import { formatDuration } from "../parts/format.ts";
 import { Failure } from "../parts/notice.tsx";
 import { Tag } from "../parts/state.tsx";
 import { setTheme, useTheme } from "../parts/theme.ts";
 import { text } from "../texts/text.ts";
-import { LinkMark } from "./link-mark.tsx";
 import { COMMAND_KEY, NAVIGATION, type NavigationItem } from "./navigation.ts";
-import { useShortcuts } from "./shortcuts.ts";
 import { SignIn } from "./sign-in.tsx";
 import "./frame.css";
 
@@ -228,5 +227,91 @@ function PhoneBar() {
         </DropdownMenu.Portal>
       </DropdownMenu.Root>
     </nav>
+  );
+}
+
+/** Shows how current the page is. */
+function LinkMark() {
+  const live = useLive();
+  const link = useLink();
+  const nowMs = useNow();
+  const age = "sinceMs" in link ? formatDuration(nowMs - link.sinceMs) : "";
+  const word = {
+    connecting: text.link.connecting,
+    live: text.link.live,
+    reconnecting: `${text.link.reconnecting} · ${age}`,
+    away: `${text.link.away} · ${age}`,
+    "signed-out": text.link.signedOut,
+  }[link.at];
+  const why = {
+    connecting: text.link.liveWhy,
+    live: text.link.liveWhy,
+    reconnecting: `${text.link.reconnectingWhy(age, "why" in link ? link.why : "")} ${text.link.retry}.`,
+    away: text.link.awayWhy(age),
+    "signed-out": text.link.liveWhy,
+  }[link.at];
+  return (
+    <Hint text={why}>
+      <button
+        type="button"
+        className={`link-mark link-${link.at}`}
+        onClick={() => live.reconnect()}
+        aria-live="polite"
+      >
+        <span className="link-dot" aria-hidden />
+        <span className="link-word">{word}</span>
+      </button>
+    </Hint>
+  );
+}
+
+/** Between g and the letter of the page. */
+const CHORD_MS = 1_200;
+
+interface ShortcutActions {
+  readonly openPalette: () => void;
+  readonly openHelp: () => void;
+}
+
+/** Keys of the whole console. They rest while the reader types. */
+function useShortcuts({ openPalette, openHelp }: ShortcutActions): void {
+  const navigate = useNavigate();
+  useEffect(() => {
+    let chordUntilMs = 0;
+    const press = (event: KeyboardEvent): void => {
+      const isCommand = event.metaKey || event.ctrlKey;
+      const act = isCommand ? commandOf(event.key) : event.altKey ? undefined : actionOf(event);
+      if (act === undefined) return;
+      event.preventDefault();
+      act();
+    };
+    const commandOf = (key: string) => (key.toLowerCase() === "k" ? openPalette : undefined);
+    const actionOf = (event: KeyboardEvent): (() => void) | undefined => {
+      if (isTyping(event.target)) return undefined;
+      const page = event.timeStamp < chordUntilMs ? pageOf(event.key) : undefined;
+      chordUntilMs = event.key === "g" ? event.timeStamp + CHORD_MS : 0;
+      if (page !== undefined) return () => void navigate({ to: page as "/", search: keepNamespace });
+      return { "/": openPalette, "?": openHelp, j: firstRow(), k: firstRow() }[event.key];
+    };
+    window.addEventListener("keydown", press);
+    return () => window.removeEventListener("keydown", press);
+  }, [navigate, openPalette, openHelp]);
+}
+
+/** The table moves the focus itself once one of its rows has it. */
+function firstRow(): (() => void) | undefined {
+  const row = document.querySelector<HTMLElement>("[role=table] a[data-index]");
+  if (row === null || document.activeElement?.matches("[data-index]") === true) return undefined;
+  return () => row.focus();
+}
+
+function pageOf(key: string): string | undefined {
+  return NAVIGATION.find((item) => item.key === key)?.to;
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement &&
+    target.closest("input, textarea, select, [contenteditable], [role=dialog]") !== null
   );
 }

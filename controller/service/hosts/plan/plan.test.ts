@@ -16,7 +16,7 @@ import { testGoldens } from "../../../../test/golden/golden.ts";
 import { desiredKubeService } from "../../owned/kube-service.ts";
 import { desiredRevision } from "../../owned/revisions.ts";
 import type { ServiceStep } from "../../owned/steps.ts";
-import { blockedReplicas } from "../rollout/blocked-replicas.ts";
+import { blockedReplicas } from "../path.ts";
 import { desiredReplica, desiredSlice } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { draftService, NO_ROLLOUT_FINDINGS, planService } from "./plan.ts";

@@ -1,6 +1,6 @@
 /** Plans a service on hosts in two steps: `draftService` before placement, and `planService` after it. Pure. */
 
-import { FINALIZER_SERVICE, LABEL_REPLICA } from "../../../../src/api/group.ts";
+import { ANNOTATION_ADDRESSES, FINALIZER_SERVICE, LABEL_REPLICA } from "../../../../src/api/group.ts";
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
@@ -12,6 +12,8 @@ import type { Demand, HostRefusal, Placed } from "../../../../src/capacity/place
 import { type Resolution, type Resolved, resolveService } from "../../../../src/capacity/resolve.ts";
 import { parseRevisionData, toRevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
+import type { JsonPatchOp } from "../../../../src/kube/types.ts";
+import { correctLabels, escapeJsonPointer, isSame, withVersionGuards } from "../../owned/corrections.ts";
 import { stepsOfKubeService } from "../../owned/kube-service.ts";
 import { stepsOfRevisions } from "../../owned/revisions.ts";
 import type { ServiceStep } from "../../owned/steps.ts";
@@ -19,7 +21,6 @@ import { rolloutLimits } from "../rollout/limits.ts";
 import { planHostsRollout, planRemovalsFirst } from "../rollout/rollout.ts";
 import { isServingReplica, ordinalOf } from "../rollout/slots.ts";
 import type { DesiredSlot, HostsRolloutInput, RolloutPlan } from "../rollout/types.ts";
-import { correctReplica, correctSlice } from "./corrections.ts";
 import { slotDemand } from "./demand.ts";
 import { desiredReplica, desiredSlice, mutableSpec } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
@@ -254,4 +255,33 @@ function memoryOf(
 function exceeds(claimBytes: number, host: Host | undefined): boolean {
   const budget = host === undefined ? undefined : hostBudget(host);
   return budget?.known === true && claimBytes > budget.bytes;
+}
+
+/** Empty if nothing differs. */
+function correctReplica(
+  { metadata, spec }: InferenceReplica,
+  desired: Partial<InferenceReplica["spec"]>,
+): JsonPatchOp[] {
+  const changes: JsonPatchOp[] = [];
+  for (const [field, value] of Object.entries(desired)) {
+    const now = spec[field as keyof typeof spec];
+    if (!isSame(now, value)) changes.push({ op: "add", path: `/spec/${field}`, value });
+  }
+  return withVersionGuards(metadata, changes);
+}
+
+/** Corrects labels and the allowed addresses. The address family of a slice cannot change. */
+function correctSlice({ metadata }: EndpointSlice, desired: EndpointSlice): JsonPatchOp[] {
+  const changes = [...correctLabels(metadata, desired.metadata)];
+  const value = desired.metadata.annotations?.[ANNOTATION_ADDRESSES];
+  if (metadata.annotations?.[ANNOTATION_ADDRESSES] !== value) {
+    if (metadata.annotations === undefined)
+      changes.push({ op: "add", path: "/metadata/annotations", value: {} });
+    changes.push({
+      op: "add",
+      path: `/metadata/annotations/${escapeJsonPointer(ANNOTATION_ADDRESSES)}`,
+      value,
+    });
+  }
+  return withVersionGuards(metadata, changes);
 }

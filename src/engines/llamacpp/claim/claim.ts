@@ -3,10 +3,13 @@ import { MetalbridgeError } from "../../../api/errors.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
 import type { BufferLayout, MemoryClaim } from "../../contract/claims.ts";
 import { type ClaimSettings, promptCacheMiB, sizesOf } from "./claim-settings.ts";
-import { computeBytes, outputBytes } from "./compute/compute.ts";
-import { COMPUTE_TABLES, type ComputeTable } from "./compute/table.ts";
+import { createGraph, type Graph, type Tensor } from "./compute/graph.ts";
+import { addInputs, type GraphInputs } from "./compute/inputs.ts";
+import { addLayers } from "./compute/layers.ts";
+import { type ComputeSettings, FLOAT } from "./compute/settings.ts";
+import { type ModelShape, modelShape } from "./compute/shape.ts";
+import { applyComputeTable, COMPUTE_TABLES, type ComputeTable } from "./compute/table.ts";
 import { elementBytes, kvCacheBytes, kvShape } from "./kv-cache.ts";
-import { withOverrides } from "./overrides.ts";
 
 const MIB = 1 << 20;
 /** Memory of a llama-server process without its buffers: code, tokenizer, threads, HTTP. */
@@ -113,4 +116,85 @@ function mapValues<K extends string>(
   return Object.fromEntries(
     Object.entries<number>(values).map(([key, value]) => [key, change(value)]),
   ) as Record<K, number>;
+}
+
+/** Number of layers to lay out. Layers repeat, so more of them need no more memory. */
+const LAID_OUT = 16;
+
+/** Size of the buffer for a micro-batch, with the coefficients of the backend. */
+export function computeBytes(
+  summary: GgufSummary,
+  settings: ComputeSettings,
+  table: ComputeTable = COMPUTE_TABLES.cpu,
+): number {
+  const shape = laidOut(modelShape(summary));
+  const graph = createGraph();
+  const inputs = addInputs(graph, shape, settings);
+  const state = addLayers(graph, shape, settings, inputs, addEmbedding(graph, shape, settings, inputs));
+  const normed = graph.over([graph.over([state])]);
+  if (!settings.isPooled) graph.keep(FLOAT * settings.outputs * shape.vocabulary, normed);
+  return applyComputeTable(table, graph.peakBytes(), graph.inputBytes());
+}
+
+/** Size of the buffer for logits and embeddings of clients. */
+function outputBytes(summary: GgufSummary, rows: number, isPooled: boolean): number {
+  const { vocabulary, width } = modelShape(summary);
+  return rows * FLOAT * (vocabulary + (isPooled ? width : 0));
+}
+
+function laidOut(shape: ModelShape): ModelShape {
+  if (shape.layers.length <= LAID_OUT) return shape;
+  const last = shape.layers.length - 1;
+  const some = <T>(values: readonly T[]) => [...values.slice(0, LAID_OUT), ...values.slice(last)];
+  return { ...shape, layers: some(shape.layers), kvHeads: some(shape.kvHeads) };
+}
+
+function addEmbedding(
+  graph: Graph,
+  shape: ModelShape,
+  { tokens }: ComputeSettings,
+  inputs: GraphInputs,
+): Tensor {
+  const bytes = FLOAT * tokens * shape.width;
+  const state = graph.step(bytes, inputs.tokens);
+  // A batch with tokens and embeddings is always laid out, but computed only with a projector.
+  const fromTokens = graph.step(bytes, inputs.mixed.tokens);
+  graph.effect(fromTokens, inputs.mixed.slots, graph.keep(bytes, inputs.mixed.embedding));
+  return state;
+}
+
+type Change = (value: number, summary: GgufSummary) => Partial<GgufSummary>;
+
+const sizing =
+  (change: object): Change =>
+  (_, summary) => ({ sizing: { ...summary.sizing, ...change } });
+
+/** Changes by key without the prefix of the architecture. */
+const CHANGES: Readonly<Record<string, Change>> = {
+  context_length: (contextLength) => ({ contextLength }),
+  embedding_length: (embeddingSize) => ({ embeddingSize }),
+  feed_forward_length: (feedForwardLength) => ({ feedForwardLength }),
+  vocab_size: (vocabularySize) => ({ vocabularySize }),
+  "attention.head_count": (headCount) => ({ headCount }),
+  "attention.head_count_kv": (headCountKV, summary) => ({
+    headCountKV,
+    ...sizing({ headCountKVByLayer: undefined })(headCountKV, summary),
+  }),
+  "attention.key_length": (keyLength) => ({ keyLength }),
+  "attention.value_length": (valueLength) => ({ valueLength }),
+  "attention.sliding_window": (window) => ({ slidingWindow: window === 0 ? undefined : window }),
+  expert_used_count: (expertsUsed, summary) => sizing({ expertsUsed })(expertsUsed, summary),
+};
+
+/** Overrides have the form `key=int:value` of `--override-kv`. Those that do not affect sizes are ignored. */
+function withOverrides(summary: GgufSummary, overrides: readonly string[] = []): GgufSummary {
+  let changed = summary;
+  for (const override of overrides) {
+    const match = /^([^=]+)=int:(\d{1,9})$/.exec(override);
+    const prefix = `${summary.architecture ?? ""}.`;
+    const key = match?.[1]?.startsWith(prefix) === true ? match[1].slice(prefix.length) : "";
+    const change = CHANGES[key];
+    if (change !== undefined) changed = { ...changed, ...change(Number(match?.[2]), changed) };
+  }
+  return changed;
 }

@@ -1,23 +1,34 @@
 /** The dialog that deploys a model. `choice` is what the address says: `new`, or the name of a catalog model. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { lazy, Suspense, useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogAnswer } from "../../../../src/console/catalog.ts";
 import { CONSOLE_PATH } from "../../../../src/console/protocol.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { requestJson } from "../../api/request.ts";
 import { useRight } from "../../api/session.ts";
+import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
-import { Failure } from "../../parts/notice.tsx";
+import { formatCount } from "../../parts/format.ts";
+import { MemoryHelp } from "../../parts/memory-bar.tsx";
+import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { StartOf } from "../../parts/start/start-of.tsx";
 import { text } from "../../texts/text.ts";
-import { type Choice, type Deployment, deploymentOf, meaningOf, type YamlState } from "./choice.ts";
+import {
+  type Choice,
+  type Deployment,
+  deploymentOf,
+  type Meaning,
+  meaningOf,
+  type YamlState,
+} from "./choice.ts";
 import { DeployForm } from "./form.tsx";
-import { DeployPreview } from "./preview.tsx";
+import { Placement } from "./placement.tsx";
+import { placeOf, questionOf } from "./recommend.ts";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
-import { DeployYaml } from "./yaml.tsx";
+import type { DeployYamlProps } from "./yaml-fields.tsx";
 import "./deploy.css";
 
 export function Deploy({ choice, onClose }: { readonly choice: string; readonly onClose: () => void }) {
@@ -181,4 +192,90 @@ function useDeployRight(namespace: string) {
   const models = useRight({ verb: "create", resource: "models", namespace });
   const services = useRight({ verb: "create", resource: "inferenceservices", namespace });
   return services.isAllowed ? models : services;
+}
+
+const SHOWN = 3;
+
+const NO_MACHINE = {
+  Hosts:
+    "This deployment runs on hosts, and the cluster has none that reports its memory. Add one, or set spec.hardware.accelerator of the Model in the YAML to run it in pods.",
+  Pods: "This deployment runs in pods, and no node has its accelerator. Correct spec.hardware.accelerator of the Model in the YAML, or add a node.",
+  Auto: "The cluster has no host and no node that this deployment can use. Add one, or correct spec.hardware.accelerator of the Model in the YAML.",
+} as const;
+
+/** Right side of the dialog: the best machines for the choice, with their memory after it. */
+function DeployPreview({
+  choice,
+  meaning,
+  deployment,
+  trainedContext,
+}: {
+  readonly choice: Choice;
+  readonly meaning: Meaning;
+  /** The objects that will be created, also if their YAML was edited. */
+  readonly deployment: Deployment | undefined;
+  /** Of the model in the catalog, in tokens. */
+  readonly trainedContext: number | undefined;
+}) {
+  const hosts = useList("hosts").rows;
+  const place = deployment && placeOf(deployment);
+  const question = questionOf(choice, meaning, deployment);
+  const trained = formatCount(trainedContext);
+  return (
+    <section className="stack gap-8" aria-label="Where it fits">
+      <div className="spread">
+        <h3>Where it fits</h3>
+        <MemoryHelp />
+      </div>
+      {place !== undefined && <p className="muted small">{`The service ${place}.`}</p>}
+      {trainedContext !== undefined && (question?.context ?? 0) > trainedContext && (
+        <p className="small toned tone-bad">
+          {`The model was trained for ${trained} tokens: a request gets no more, but memory for ${formatCount(question?.context)} is claimed. Set the context size to ${trained} or less.`}
+        </p>
+      )}
+      {question === undefined ? (
+        <p className="muted">Choose a model, and the machines that fit it appear here.</p>
+      ) : (
+        <Placement
+          question={question}
+          hosts={hosts}
+          label={meaning.name}
+          replicas={deployment?.service.spec.replicas ?? 1}
+          max={SHOWN}
+          noneOf={(isKnown) =>
+            isKnown
+              ? NO_MACHINE[question.on]
+              : "The catalog does not know this model. Its memory is known once the controller has read the header of the file; the service then runs where it fits."
+          }
+        />
+      )}
+    </section>
+  );
+}
+
+const YamlFields = lazy(() =>
+  import("./yaml-fields.tsx").then(({ YamlFields: component }) => ({ default: component })),
+);
+
+/** The objects as YAML, collapsed. An edit replaces what the fields say. */
+function DeployYaml(props: DeployYamlProps) {
+  const [isOpen, setIsOpen] = useState(false);
+  const { deployment, edited, faults } = props;
+  if (deployment === undefined && edited === undefined) return null;
+  // What the form has no field for can be mended in the YAML only.
+  const mustOpen = faults.some(({ field }) => field === "yaml") || edited !== undefined;
+  return (
+    <details
+      className="deploy-yaml"
+      open={isOpen || mustOpen}
+      onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}
+    >
+      <summary>YAML</summary>
+      {(isOpen || mustOpen) && (
+        <Suspense fallback={<Skeleton rows={6} height={20} />}>
+          <YamlFields {...props} />
+        </Suspense>
+      )}
+    </details>
+  );
 }

@@ -1,13 +1,14 @@
 /** Left side of the dialog: the model, and the settings that most deployments need. */
-import { useState } from "react";
+import { useDeferredValue, useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
-import type { CatalogAnswer } from "../../../../src/console/catalog.ts";
+import type { CatalogAnswer, CatalogFit } from "../../../../src/console/catalog.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Fit } from "../../parts/fit.tsx";
+import { formatRate } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Segments } from "../../parts/segments.tsx";
-import { CatalogChoice, ChosenModel } from "./catalog-choice.tsx";
 import type { Choice, ChoiceField, Meaning } from "./choice.ts";
 import type { DeployFault } from "./use-deploy.ts";
 
@@ -223,4 +224,116 @@ function QuantizationField({
       }
     </Field>
   );
+}
+
+const MAX_SHOWN = 40;
+
+/** The catalog as a list to search: size, license, and how the model fits the best machine. */
+function CatalogChoice({
+  catalog,
+  onChoose,
+}: {
+  readonly catalog: CatalogAnswer<CatalogRecord>;
+  readonly onChoose: (model: string) => void;
+}) {
+  const [words, setWords] = useState("");
+  const asked = useDeferredValue(words);
+  const found = useMemo(() => foundModels(catalog, asked), [catalog, asked]);
+  return (
+    <div className="stack gap-8">
+      <input
+        type="search"
+        // biome-ignore lint/a11y/noAutofocus: the first thing to do in the dialog
+        autoFocus
+        aria-label="Search the catalog"
+        placeholder="Search the catalog"
+        value={words}
+        onChange={({ target }) => setWords(target.value)}
+        onKeyDown={(event) => {
+          // Enter chooses the first one instead of sending the form.
+          if (event.key !== "Enter") return;
+          event.preventDefault();
+          const [first] = found;
+          if (first !== undefined && words !== "") onChoose(first.name);
+        }}
+      />
+      <ul className="panel catalog-list">
+        {found.slice(0, MAX_SHOWN).map((record) => (
+          <li key={record.name}>
+            <button type="button" className="catalog-model" onClick={() => onChoose(record.name)}>
+              <ChosenModel record={record} fit={catalog.fits[record.name]} />
+            </button>
+          </li>
+        ))}
+        {found.length === 0 && (
+          <li className="muted small catalog-none">
+            No model of the catalog matches. Choose Own source to use any address.
+          </li>
+        )}
+        {found.length > MAX_SHOWN && (
+          <li className="muted small catalog-none">{`${found.length - MAX_SHOWN} more: search for a name`}</li>
+        )}
+      </ul>
+    </div>
+  );
+}
+
+function ChosenModel({
+  record,
+  fit,
+}: {
+  readonly record: CatalogRecord;
+  readonly fit: CatalogFit | undefined;
+}) {
+  const { name, parameter_count: parameters, license, quantization, files_gb: files } = record;
+  const gb = files[quantization];
+  const facts = [parameters, gb === undefined ? "" : `${gb} GB`, license ?? ""].filter(Boolean);
+  return (
+    <span className="catalog-facts">
+      <span className="truncate catalog-name">{name}</span>
+      <span className="truncate muted small">{facts.join(" · ")}</span>
+      {fit !== undefined && (
+        <span
+          className="catalog-fit small"
+          title={`${fit.machine}: ≈ ${formatRate(fit.tokensPerSecond)} tokens/s`}
+        >
+          <Fit level={fit.level} />
+        </span>
+      )}
+    </span>
+  );
+}
+
+const LEVELS: readonly CatalogFit["level"][] = ["perfect", "good", "marginal", "too_tight"];
+
+/** With files only; those that fit first, then the newest. Every word must occur. */
+export function foundModels(
+  { models, fits }: CatalogAnswer<CatalogRecord>,
+  words: string,
+): readonly CatalogRecord[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return models
+    .filter(({ gguf_sources, mlx_sources }) => gguf_sources.length + mlx_sources.length > 0)
+    .filter((record) => {
+      const text = [
+        record.name,
+        record.license,
+        record.use_case,
+        record.parameter_count,
+        ...record.capabilities,
+      ]
+        .join(" ")
+        .toLowerCase();
+      return wanted.every((word) => text.includes(word));
+    })
+    .sort(
+      (a, b) =>
+        rankOf(fits[a.name]) - rankOf(fits[b.name]) ||
+        (b.release_date ?? "").localeCompare(a.release_date ?? "") ||
+        a.name.localeCompare(b.name),
+    );
+}
+
+function rankOf(fit: CatalogFit | undefined): number {
+  return fit === undefined ? LEVELS.length : LEVELS.indexOf(fit.level);
 }

@@ -3,16 +3,16 @@ import { useParams } from "@tanstack/react-router";
 import type { ClaimRow, HostRow } from "../../../../src/console/rows.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { AttentionNotice } from "../../parts/attention.tsx";
-import { Facts } from "../../parts/facts.tsx";
-import { formatBytes } from "../../parts/format.ts";
+import { type Fact, Facts } from "../../parts/facts.tsx";
+import { formatBytes, formatCount } from "../../parts/format.ts";
 import { MemoryBar, MemoryHelp, seriesOf } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { State } from "../../parts/state.tsx";
+import { State, Tag } from "../../parts/state.tsx";
+import { Ago } from "../../parts/time.tsx";
 import { text } from "../../texts/text.ts";
 import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./actions.tsx";
-import { machineFacts } from "./machine-facts.tsx";
 import type { Machine } from "./running.ts";
 import { MachineTabs, ServiceLink } from "./tabs.tsx";
 import "./machine.css";
@@ -103,3 +103,60 @@ const CLAIMS: readonly PlainColumn<ClaimRow>[] = [
   { id: "claimed", header: "Claimed", cell: ({ bytes }) => formatBytes(bytes), isNumber: true },
   { id: "used", header: "In use", cell: ({ usedBytes }) => formatBytes(usedBytes), isNumber: true },
 ];
+
+const LABEL_DEVICE_CLASS = "metalbridge.dev/device-class";
+
+/** The facts of a host or a node. */
+function machineFacts(row: HostRow, machine: Machine): readonly Fact[] {
+  const { metadata } = machine.object;
+  const host = machine.kind === "Host" ? machine.object : undefined;
+  const bootTime = host?.status?.info?.bootTime;
+  return [
+    ["Chip", row.chip],
+    ["Operating system", row.os],
+    ["Memory", row.totalBytes === 0 ? undefined : formatBytes(row.totalBytes)],
+    ["CPU cores", row.cores === 0 ? undefined : formatCount(row.cores)],
+    ["GPUs", row.gpus === 0 ? undefined : formatCount(row.gpus)],
+    ["Backend", row.backend],
+    ["Engines", row.engines.length === 0 ? undefined : <Engines key="engines" row={row} />],
+    [row.kind === "Host" ? "Agent" : "Kubelet", row.agentVersion.replace(/^kubelet /, "")],
+    ["Disk", diskOf(row)],
+    ["Memory pressure", <Pressure key="pressure" row={row} />],
+    ["Last seen", row.isStale ? <Stale key="stale" row={row} /> : "now"],
+    ["Models that fit", row.fits === undefined ? undefined : formatCount(row.fits)],
+    ["Address", host === undefined ? row.address : host.status?.addresses?.join(", ")],
+    ["Device class", host?.metadata.labels?.[LABEL_DEVICE_CLASS]],
+    ["Last boot", bootTime === undefined ? undefined : <Ago key="boot" at={bootTime} />],
+    ["Created", <Ago key="created" at={metadata.creationTimestamp} />],
+  ];
+}
+
+function Engines({ row: { engines } }: { readonly row: HostRow }) {
+  return (
+    <ul>
+      {engines.map(({ name, version }) => (
+        <li key={name}>
+          {name} <span className="muted">{version}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function diskOf({ diskFreeBytes, diskTotalBytes }: HostRow): string | undefined {
+  if (diskFreeBytes === undefined) return undefined;
+  return `${formatBytes(diskFreeBytes)} free of ${formatBytes(diskTotalBytes)}`;
+}
+
+function Pressure({ row: { pressure } }: { readonly row: HostRow }) {
+  if (pressure === "Normal" || pressure === "Unknown") return <>{pressure}</>;
+  return <Tag level={pressure === "Critical" ? "bad" : "warn"}>{pressure}</Tag>;
+}
+
+function Stale({ row: { lastSeen } }: { readonly row: HostRow }) {
+  return (
+    <span className="row">
+      <Ago at={lastSeen} /> <Tag level="warn">Stale</Tag>
+    </span>
+  );
+}

@@ -1,18 +1,19 @@
 /** The tabs of a machine: what runs on it, its models, its conditions and what has happened. */
 import { Link } from "@tanstack/react-router";
+import type { HostInstalled, HostModel, HostStatus } from "../../../../src/api/host.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { Conditions } from "../../parts/conditions.tsx";
 import { Events } from "../../parts/events.tsx";
-import { formatBytes } from "../../parts/format.ts";
+import { formatBytes, formatRate } from "../../parts/format.ts";
+import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { State } from "../../parts/state.tsx";
+import { State, Tag } from "../../parts/state.tsx";
 import { type Tab, Tabs } from "../../parts/tabs.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
 import { text } from "../../texts/text.ts";
 import { FittingModels } from "./fitting-models.tsx";
 import { type HistoryEntry, hostHistory } from "./history.ts";
-import { ModelsOnDisk } from "./models-on-disk.tsx";
 import { type Machine, type Running, runningOn } from "./running.ts";
 
 export function MachineTabs({ machine }: { readonly machine: Machine }) {
@@ -118,4 +119,68 @@ const HISTORY: readonly PlainColumn<HistoryEntry>[] = [
   { id: "change", header: "Change", cell: ({ state }) => <State state={state} /> },
   { id: "reason", header: "Reason", cell: ({ reason }) => <code>{reason}</code> },
   { id: "message", header: "Message", cell: ({ message }) => message, isWide: true },
+];
+
+/** Models in a host's store, and those of other programs on it. */
+function ModelsOnDisk({ status }: { readonly status: HostStatus | undefined }) {
+  const { models = [], installed = [], installedLeftOut = 0 } = status ?? {};
+  return (
+    <div className="detail-tabs">
+      <PlainTable
+        label={"Models on disk"}
+        rows={models}
+        keyOf={({ source }) => source}
+        columns={MODELS}
+        none="The model store of this host is empty."
+      />
+      <Section title="Models of other programs">
+        <p className="muted prose">Metalbridge can serve them, but does not manage them.</p>
+        <PlainTable
+          label="Models of other programs"
+          rows={installed}
+          keyOf={({ runtime, source }) => `${runtime} ${source}`}
+          columns={INSTALLED}
+          none="No models of other programs were found."
+        />
+        {installedLeftOut > 0 && <p className="muted">{`${installedLeftOut} more are not listed.`}</p>}
+      </Section>
+    </div>
+  );
+}
+
+const MODELS: readonly PlainColumn<HostModel>[] = [
+  { id: "source", header: "Model", cell: ({ source }) => <bdi>{source}</bdi>, isWide: true },
+  { id: "state", header: "State", cell: (model) => <ModelMarks model={model} /> },
+  { id: "size", header: "Size", cell: ({ sizeBytes }) => formatBytes(sizeBytes), isNumber: true },
+  {
+    id: "speed",
+    header: "Tokens/s",
+    cell: ({ tokensPerSecond }) => formatRate(tokensPerSecond),
+    isNumber: true,
+  },
+  { id: "used", header: "Last used", cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} />, isNumber: true },
+  {
+    id: "verified",
+    header: "Verified",
+    cell: ({ verifiedAt }) => <Ago at={verifiedAt} />,
+    isNumber: true,
+  },
+];
+
+function ModelMarks({ model: { damaged, inUse, pinned } }: { readonly model: HostModel }) {
+  const isPlain = damaged !== true && inUse !== true && pinned !== true;
+  return (
+    <span className="row">
+      {damaged === true && <Tag level="bad">Damaged</Tag>}
+      {inUse === true && <Tag level="ok">In use</Tag>}
+      {pinned === true && <Tag>Pinned</Tag>}
+      {isPlain && <span className="muted">Idle</span>}
+    </span>
+  );
+}
+
+const INSTALLED: readonly PlainColumn<HostInstalled>[] = [
+  { id: "source", header: "Model", cell: ({ source }) => <bdi>{source}</bdi>, isWide: true },
+  { id: "program", header: "Program", cell: ({ runtime }) => runtime },
+  { id: "size", header: "Size", cell: ({ sizeBytes }) => formatBytes(sizeBytes), isNumber: true },
 ];

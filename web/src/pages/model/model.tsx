@@ -1,13 +1,18 @@
 /** The page of one model. */
-import { Link, useParams } from "@tanstack/react-router";
+
+import { useMutation } from "@tanstack/react-query";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useState } from "react";
 import type { Model, ModelStatus } from "../../../../src/api/model.ts";
 import type { ModelRow } from "../../../../src/console/rows.ts";
 import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
+import { deleteObject } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { AttentionNotice } from "../../parts/attention.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Conditions } from "../../parts/conditions.tsx";
+import { Confirm } from "../../parts/dialog.tsx";
 import { Events } from "../../parts/events.tsx";
 import { type Fact, Facts } from "../../parts/facts.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
@@ -19,7 +24,6 @@ import { Tabs } from "../../parts/tabs.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
 import { text } from "../../texts/text.ts";
-import { DeleteModel } from "./delete-model.tsx";
 import { Downloads } from "./downloads.tsx";
 
 export function ModelPage() {
@@ -253,3 +257,67 @@ const BENCHMARKS: readonly PlainColumn<Benchmark>[] = [
     isNumber: true,
   },
 ];
+
+const NAMES = 8;
+
+/** Deletes a model, after a question that names its services and copies. */
+function DeleteModel({
+  model: { metadata, status },
+  services,
+}: {
+  readonly model: Model;
+  readonly services: readonly string[];
+}) {
+  const [isAsking, setIsAsking] = useState(false);
+  const navigate = useNavigate();
+  const place = { resource: "models", namespace: metadata.namespace ?? "default", name: metadata.name };
+  const right = useRight({ verb: "delete", ...place });
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => deleteObject(place),
+    onSuccess: () => navigate({ to: "/models" as "/", search: keepNamespace }),
+  });
+  const copies = status?.hosts?.length ?? 0;
+  return (
+    <>
+      <Button look="danger" right={right} onClick={() => setIsAsking(true)}>
+        Delete
+      </Button>
+      <Confirm
+        title={`Delete the model ${metadata.name}?`}
+        isOpen={isAsking}
+        onClose={() => setIsAsking(false)}
+        act="Delete"
+        isBusy={isPending}
+        onConfirm={() => mutate()}
+      >
+        {services.length === 0 ? (
+          <p className="prose">No service uses it.</p>
+        ) : (
+          <div>
+            <p className="prose">
+              {services.length === 1
+                ? "1 service uses it. Its replicas keep running, but no new replica can be started:"
+                : `${services.length} services use it. Their replicas keep running, but no new replica can be started:`}
+            </p>
+            <ul>
+              {services.slice(0, NAMES).map((name) => (
+                <li key={name}>
+                  <bdi>{name}</bdi>
+                </li>
+              ))}
+            </ul>
+          </div>
+        )}
+        <p className="prose">
+          {copies === 0
+            ? "No host has a copy of its weights."
+            : `${copies === 1 ? "The copy" : `The ${copies} copies`} on hosts stay until their space is needed.`}
+        </p>
+        {status?.cache !== undefined && (
+          <p className="prose">The weights on the volume for pods are deleted.</p>
+        )}
+        {error !== null && <Failure error={error} />}
+      </Confirm>
+    </>
+  );
+}

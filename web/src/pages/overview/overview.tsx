@@ -1,11 +1,12 @@
 /** The page Overview: the farm in figures, what needs a person, the machines. */
 
 import { Link } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { Fragment, useMemo } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { hrefOfMachine, hrefOfService } from "../../address/href.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { joinLists, type Live, useList, useNow } from "../../live/hooks.ts";
+import { AttentionNotice } from "../../parts/attention.tsx";
 import { Command } from "../../parts/copy.tsx";
 import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
@@ -13,8 +14,13 @@ import { Page, Section } from "../../parts/page.tsx";
 import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { text } from "../../texts/text.ts";
-import { type AttentionGroup, attentionItems, groupAttention, quietState } from "./attention.ts";
-import { AttentionList } from "./attention-list.tsx";
+import {
+  type AttentionGroup,
+  type AttentionItem,
+  attentionItems,
+  groupAttention,
+  quietState,
+} from "./attention.ts";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
 
@@ -164,4 +170,46 @@ function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
 function fullness({ budgetBytes, reserveBytes, claims }: HostRow): number {
   const usable = budgetBytes - reserveBytes;
   return usable <= 0 ? -1 : claims.reduce((sum, { bytes }) => sum + bytes, 0) / usable;
+}
+
+const KINDS = { host: "machines", service: "services", model: "models" } as const;
+const LINKS = 6;
+const GROUPS = 30;
+
+/** The list Needs attention. */
+function AttentionList({ groups }: { readonly groups: readonly AttentionGroup[] }) {
+  const hidden = groups.slice(GROUPS).reduce((sum, { items }) => sum + items.length, 0);
+  return (
+    <div className="stack gap-8">
+      {groups.slice(0, GROUPS).map((group) => (
+        <AttentionNotice key={group.key} attention={group.first.attention} about={<About group={group} />} />
+      ))}
+      {hidden > 0 && <p className="muted">{`and ${hidden} more`}</p>}
+    </div>
+  );
+}
+
+function About({ group: { first, items } }: { readonly group: AttentionGroup }) {
+  const rest = items.length - LINKS;
+  const alike = items.filter(({ because }) => because === undefined).length;
+  return (
+    <>
+      {alike > 1 && <span className="muted">{`${alike} ${KINDS[first.kind]}`}</span>}
+      {items.slice(0, LINKS).map((item, index) => (
+        <Fragment key={item.key}>
+          {index === alike && <span className="muted">affects</span>}
+          <ItemLink item={item} />
+        </Fragment>
+      ))}
+      {rest > 0 && <span className="muted">{`and ${rest} more`}</span>}
+    </>
+  );
+}
+
+function ItemLink({ item: { href, name } }: { readonly item: AttentionItem }) {
+  return (
+    <Link to={href as "/"} search={keepNamespace} className="link">
+      <bdi>{name}</bdi>
+    </Link>
+  );
 }

@@ -1,14 +1,15 @@
 /** The turns of a conversation: questions, and answers with their figures. */
 import { Pencil, RefreshCw } from "lucide-react";
-import { type KeyboardEvent, memo, useState } from "react";
+import { type KeyboardEvent, memo, type ReactNode, useState } from "react";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { CopyButton } from "../../parts/copy.tsx";
 import { formatCount, formatRate } from "../../parts/format.ts";
 import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
 import { Tag } from "../../parts/state.tsx";
 import { texts } from "../../texts/playground.ts";
+import { CodeBlock } from "./code.tsx";
 import { type AnswerTurn, isBusy, regenerate, resend, type Turn } from "./conversation.ts";
-import { Markdown } from "./markdown-blocks.tsx";
+import { type Block, parseMarkdown, parseSpans } from "./markdown.ts";
 import type { UserTurn } from "./request.ts";
 import { figuresOf } from "./stream.ts";
 
@@ -154,4 +155,58 @@ export function AnsweringHost({ host }: { readonly host: string | undefined }) {
 
 function formatMs(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
+/** Markdown as React elements. A block is rendered again only if its text has changed. */
+function Markdown({ text }: { readonly text: string }) {
+  return (
+    <div className="stack markdown" dir="auto">
+      {parseMarkdown(text).map((block, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: blocks are only added at the end
+        <MarkdownBlock key={index} block={block} />
+      ))}
+    </div>
+  );
+}
+
+const MarkdownBlock = memo(
+  ({ block }: { readonly block: Block }) => renderBlock(block),
+  (before, after) => JSON.stringify(before.block) === JSON.stringify(after.block),
+);
+
+function renderBlock(block: Block): ReactNode {
+  switch (block.kind) {
+    case "paragraph":
+      return <p>{renderSpans(block.text)}</p>;
+    case "heading":
+      return <h3>{renderSpans(block.text)}</h3>;
+    case "code":
+      return <CodeBlock language={block.language} text={block.text} />;
+    case "list":
+      return (
+        <ul>
+          {block.items.map(({ depth, marker, text }, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: items are only added at the end
+            <li key={index} style={{ marginInlineStart: depth * 20 }}>
+              <span className="markdown-marker" aria-hidden={!block.isOrdered}>
+                {/^\d/.test(marker) ? marker : "•"}
+              </span>
+              <span>{renderSpans(text)}</span>
+            </li>
+          ))}
+        </ul>
+      );
+    default:
+      return block satisfies never;
+  }
+}
+
+const TAGS = { text: "span", bold: "strong", italic: "em", code: "code" } as const;
+
+function renderSpans(text: string): ReactNode {
+  return parseSpans(text).map(({ kind, text: content }, index) => {
+    const Tag = TAGS[kind];
+    // biome-ignore lint/suspicious/noArrayIndexKey: spans are only added at the end
+    return <Tag key={index}>{content}</Tag>;
+  });
 }

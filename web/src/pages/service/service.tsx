@@ -3,12 +3,13 @@ import { Link, useParams } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useRef } from "react";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
+import { EventList, type EventObject } from "../../parts/events.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import type { PlainColumn } from "../../parts/plain-table.tsx";
 import { type Tab, Tabs } from "../../parts/tabs.tsx";
 import { serviceText } from "../../texts/service.ts";
 import { Actions } from "./actions.tsx";
-import { EventsTab } from "./events.tsx";
 import { Head } from "./head.tsx";
 import { useSamples } from "./metrics/use-samples.ts";
 import { PlacementTab } from "./placement.tsx";
@@ -107,4 +108,38 @@ function ServiceTabs({ objects }: { readonly objects: ServiceObjects }) {
 
 function later(content: ReactNode) {
   return <Suspense fallback={<Skeleton />}>{content}</Suspense>;
+}
+
+/** One request for each object. */
+const MAX_PARTS = 8;
+
+const OBJECT: PlainColumn<EventObject> = {
+  id: "object",
+  header: serviceText.events.object,
+  cell: ({ involvedObject: { kind, name } = {} }) => (kind === "InferenceService" ? kind : `${kind}/${name}`),
+};
+
+/** Events of a service, its replicas and its pods. */
+function EventsTab({ objects }: { readonly objects: ServiceObjects }) {
+  const { service, replicas, pods } = objects;
+  const all = [service, ...[...replicas, ...pods].slice(0, MAX_PARTS)];
+  return (
+    <EventList
+      namespace={service.metadata.namespace ?? "default"}
+      selectors={all.map(({ metadata }) => `involvedObject.uid=${metadata.uid}`)}
+      version={changeOf(objects)}
+      columns={[OBJECT]}
+    />
+  );
+}
+
+/** Changes with what an Event could report; measured figures are left out. */
+function changeOf({ service, replicas, pods }: ServiceObjects): string {
+  const { metadata, status } = service;
+  const conditions = status?.conditions?.map(({ type, status: is, reason }) => `${type}${is}${reason}`) ?? [];
+  const parts = [
+    ...replicas.map((one) => `${one.metadata.name}${one.status?.phase}${one.status?.reason}`),
+    ...pods.map((one) => `${one.metadata.name}${one.status?.phase}`),
+  ];
+  return [metadata.generation, status?.phase, status?.message, ...conditions, ...parts].join(" ");
 }

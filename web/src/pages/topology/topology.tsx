@@ -2,6 +2,7 @@
 import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
+import { hrefOfService } from "../../address/href.ts";
 import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { joinLists, useList } from "../../live/hooks.ts";
@@ -10,7 +11,8 @@ import { isOfLevel, LevelChips, useLevels } from "../../parts/level-chips.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
-import { useMedia } from "../../parts/table.tsx";
+import { State } from "../../parts/state.tsx";
+import { type Column, DataTable, namespacedKey, useMedia } from "../../parts/table.tsx";
 import { text } from "../../texts/text.ts";
 import { type Figures, figuresOf, levelsOf } from "./graph/figures.ts";
 import {
@@ -23,7 +25,6 @@ import {
   withTheirMachines,
 } from "./graph/graph.ts";
 import { MAX_BARS } from "./graph/layout.ts";
-import { TopologyList } from "./list.tsx";
 
 const TopologyMap = lazy(() =>
   import("./map/map.tsx").then(({ TopologyMap: component }) => ({ default: component })),
@@ -181,3 +182,66 @@ function useUnless<R, T>(
   else kept.current = { rows, value: kept.current.value };
   return kept.current.value;
 }
+
+/** The topology as a table: for screen readers, for phones, and to copy. */
+function TopologyList({ services }: { readonly services: readonly ServiceRow[] }) {
+  return (
+    <DataTable
+      id="topology"
+      label={text.pages.topology}
+      rows={services}
+      keyOf={namespacedKey}
+      columns={COLUMNS}
+      hrefOf={hrefOfService}
+      defaultSort="service"
+    />
+  );
+}
+
+const COLUMNS: readonly Column<ServiceRow>[] = [
+  {
+    id: "service",
+    header: "Service",
+    value: ({ namespace, name }) => `${namespace}/${name}`,
+    cell: ({ namespace, name }) => <bdi>{`${namespace}/${name}`}</bdi>,
+    width: "minmax(140px, 2fr)",
+  },
+  {
+    id: "state",
+    header: "State",
+    value: ({ state }) => state.word,
+    cell: ({ state }) => <State state={state} />,
+    width: "minmax(136px, 1fr)",
+  },
+  {
+    id: "replicas",
+    header: "Replicas",
+    value: ({ ready }) => ready,
+    cell: ({ ready, desired }) => `${ready}/${desired}`,
+    width: "64px",
+    isNumber: true,
+  },
+  {
+    id: "machines",
+    header: "Machines",
+    value: ({ hosts }) => hosts.join(", "),
+    cell: ({ hosts }) => <bdi>{hosts.length === 0 ? "–" : hosts.join(", ")}</bdi>,
+    width: "minmax(104px, 2fr)",
+  },
+  {
+    id: "speed",
+    header: "Tokens/s",
+    value: ({ performance }) => performance.tokensPerSecond,
+    cell: ({ performance }) => formatRate(performance.tokensPerSecond),
+    width: "64px",
+    isNumber: true,
+  },
+  {
+    id: "inflight",
+    header: "In flight",
+    value: ({ performance }) => performance.requestsInFlight,
+    cell: ({ performance }) => formatRate(performance.requestsInFlight),
+    width: "64px",
+    isNumber: true,
+  },
+];

@@ -1,10 +1,18 @@
 /** The page What fits: which models fit which machines, and where one would go. */
+
+import { useQuery } from "@tanstack/react-query";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
+import { type DensityNode, densityNodes } from "../../api/density.ts";
+import { useList } from "../../live/hooks.ts";
+import { Filter } from "../../parts/filter.tsx";
+import { formatCount, GIB } from "../../parts/format.ts";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
+import { hasWords } from "../../parts/words.ts";
 import { text } from "../../texts/text.ts";
+import { type CardMachine, MachineCard } from "../hosts/card.tsx";
 import { CatalogTab } from "./catalog-tab.tsx";
-import { NodesTab } from "./nodes-tab.tsx";
 import { QueryTab } from "./query-tab.tsx";
 import "./what-fits.css";
 
@@ -28,4 +36,84 @@ export function WhatFitsPage() {
       />
     </Page>
   );
+}
+
+const MAX_CARDS = 120;
+const REFRESH_MS = 15_000;
+
+/** The tab Nodes: a card for each machine. */
+function NodesTab() {
+  const [filter, setFilter] = useSearchParam("q");
+  const hosts = useList("hosts").rows;
+  const { data, error, refetch } = useQuery({
+    queryKey: ["density-nodes"],
+    queryFn: ({ signal }) => densityNodes(signal),
+    refetchInterval: REFRESH_MS,
+  });
+  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (data === undefined) return <Skeleton />;
+  if (data.length === 0)
+    return (
+      <Empty
+        title={text.hosts.empty}
+        why="Every host and node of the cluster appears here with the models that fit it."
+        command={text.hosts.emptyCommand}
+      />
+    );
+  const found = data.filter(({ nodeName, system }) =>
+    hasWords([nodeName, system.cpu_name, system.gpu_name ?? "", system.backend], filter),
+  );
+  const rows = new Map(hosts.map((host) => [`${host.kind}/${host.name}`, host]));
+  return (
+    <div className="stack">
+      <div className="row">
+        <Filter label="Filter by name, chip or backend" words={filter} onChange={setFilter} />
+        <span className="muted small number">{text.table.count(found.length, data.length)}</span>
+      </div>
+      <ul className="machine-cards">
+        {found.slice(0, MAX_CARDS).map((node) => (
+          <li key={`${node.kind}/${node.nodeName}`}>
+            <MachineCard
+              machine={rows.get(`${node.kind}/${node.nodeName}`) ?? machineOf(node)}
+              about={aboutOf(node)}
+              facts={[
+                ["Models that fit", formatCount(node.modelFitCount)],
+                ["Best score", node.bestScore.toFixed(1)],
+                ["Backend", node.system.backend],
+              ]}
+            >
+              {node.problem !== undefined && <p className="small muted">{node.problem}</p>}
+            </MachineCard>
+          </li>
+        ))}
+      </ul>
+      {found.length > MAX_CARDS && (
+        <p className="muted">{`${found.length - MAX_CARDS} more: use the filter.`}</p>
+      )}
+    </div>
+  );
+}
+
+/** For a reader who may not list hosts, and so does not see whose claims these are. */
+function machineOf(node: DensityNode): CardMachine {
+  const { kind, nodeName, schedulable, stale, memoryBudgetGb, memoryLeftGb } = node;
+  const [budgetBytes, leftBytes] = [(memoryBudgetGb ?? 0) * GIB, (memoryLeftGb ?? 0) * GIB];
+  const claims = [{ service: "", replica: "", phase: "", bytes: Math.max(0, budgetBytes - leftBytes) }];
+  return {
+    kind,
+    name: nodeName,
+    isCordoned: !schedulable,
+    isStale: stale,
+    budgetBytes,
+    reserveBytes: 0,
+    leftBytes,
+    claims,
+  };
+}
+
+/** The GPU of a Mac has the name of its processor. */
+function aboutOf({ system }: DensityNode): readonly string[] {
+  const { cpu_name: cpu, cpu_cores: cores, has_gpu, gpu_name, gpu_count } = system;
+  const gpu = gpu_count > 1 ? `${gpu_count} × ${gpu_name ?? "GPU"}` : (gpu_name ?? "1 GPU");
+  return [cpu, cores === 1 ? "1 core" : `${cores} cores`, has_gpu && gpu !== cpu ? gpu : ""];
 }

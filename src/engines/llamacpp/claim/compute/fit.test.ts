@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { computeBytes } from "./compute.ts";
+import { computeBytes } from "../claim.ts";
 import { fitComputeTable } from "./fit.ts";
 import { applyComputeTable, COMPUTE_TABLES } from "./table.ts";
 
