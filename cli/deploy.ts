@@ -1,14 +1,8 @@
 /** `metalbridge deploy`: creates a Model and a service for it, after showing where the model fits. */
 
 import { type Command, Option } from "commander";
-import { lacksFile } from "../controller/scheduler/refusals.ts";
-import { createDownloadBar, type DownloadProgress } from "../local/download-bar.ts";
-import { type ErrorCode, errorCatalog, MetalbridgeError, remedyOf } from "../src/api/errors.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { RUNTIMES } from "../src/api/fields/runtimes.ts";
-import { LABEL_SERVICE } from "../src/api/group.ts";
-import type { InferenceService } from "../src/api/inference-service/index.ts";
-import { mainModelOf } from "../src/api/inference-service/roles.ts";
-import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import type { Model } from "../src/api/model.ts";
 import { PRIORITIES } from "../src/capacity/placement/priority.ts";
 import { manifestYaml } from "../src/kube/manifest-yaml.ts";
@@ -22,17 +16,13 @@ import {
   parseName,
   timeoutOption,
 } from "./cluster/flags.ts";
-import { follow } from "./cluster/follow.ts";
 import { createObjects } from "./deploy/create.ts";
+import { followService } from "./deploy/follow.ts";
 import { type DeployFlags, type DeployObjects, objectsOf } from "./deploy/objects.ts";
 import { answerFit } from "./fit/answer.ts";
 import { renderFit } from "./fit/render.ts";
-import { formatSpan } from "./program/age.ts";
 import { confirm } from "./program/confirm.ts";
 import { printLine, printNote, writeOut } from "./program/output.ts";
-import { listenForStop } from "./program/stop-signals.ts";
-import { printable } from "./program/table.ts";
-import { rolloutProgressOf } from "./rollout/progress.ts";
 
 interface Flags extends ClusterFlags, DeployFlags {
   readonly yes?: boolean;
@@ -127,92 +117,4 @@ async function fitText(
     if (!(error instanceof MetalbridgeError)) throw error;
     return `cannot tell whether the model fits: ${error.message}`;
   }
-}
-
-/** Throws NotReadyInTime, with the last phases, and the reason of a service that failed. */
-async function followService(
-  cluster: Cluster,
-  { metadata, spec }: InferenceService,
-  timeoutMs: number,
-): Promise<void> {
-  const { name } = metadata;
-  const { namespace } = cluster;
-  const stop = listenForStop();
-  const bar = createDownloadBar(process.stderr);
-  const print = (line: string): void => {
-    bar.update(undefined);
-    printNote(line);
-  };
-  const showDownload = (progress: DownloadProgress | undefined): void =>
-    bar.update(process.stderr.isTTY ? progress : undefined);
-  const shown = new Map<string, string>();
-  const report = (who: string, phase: string | undefined, message: string | undefined): void => {
-    if (phase === undefined) return;
-    const line = `${who.padEnd(40)} ${phase}${phase === "Ready" || !message ? "" : `  ${printable(message)}`}`;
-    if (shown.get(who) === line) return;
-    shown.set(who, line);
-    print(line);
-  };
-  const options = { signal: stop.signal, timeoutMs, onProblem: print };
-  const end = await follow<void>(cluster, options, ({ watch, finish, fail }) => {
-    const models = watch(MODELS, { namespace, fieldSelector: `metadata.name=${mainModelOf(spec)}` }, () => {
-      for (const { status } of models.list())
-        report(`model ${mainModelOf(spec)}`, status?.phase, status?.message);
-    });
-    const labelSelector = `${LABEL_SERVICE}=${name}`;
-    const replicas = watch(INFERENCE_REPLICAS, { namespace, labelSelector }, () => {
-      for (const {
-        metadata: own,
-        spec: { template },
-        status,
-      } of replicas.list())
-        report(`replica ${own.name} on ${template.hostName}`, status?.phase, status?.message);
-      showDownload(sumOf(replicas.list().map(({ status }) => status?.progress)));
-    });
-    const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, () => {
-      for (const { status } of services.list()) {
-        report(`service ${name}`, status?.phase, status?.message);
-        if (status?.phase === "Ready") finish();
-      }
-      endIfFailed();
-    });
-    const endIfFailed = () => {
-      const [service] = services.list();
-      // A file that one host lacks may be on another: the replica is rescheduled.
-      if (service === undefined || replicas.list().some(lacksFile)) return;
-      const { at, reason = "", message } = rolloutProgressOf(service, models.list()[0]);
-      if (at === "stopped") fail(terminalFailure(service, reason, message));
-    };
-  }).finally(() => bar.update(undefined));
-  if (end.at === "timedOut")
-    throw new MetalbridgeError(
-      "NotReadyInTime",
-      `not Ready after ${formatSpan(timeoutMs)}: ${[...shown.values()].map((line) => line.replaceAll(/ {2,}/g, " ")).join("; ")}`,
-      remedyOf("NotReadyInTime", { service: `${name} -n ${namespace}` }),
-    );
-  if (end.at === "finished") print(`to chat with it: metalbridge chat ${name}`);
-  process.exitCode = stop.exitCode();
-}
-
-/** The code of the service, with where to look in place of the catalog's general advice. */
-function terminalFailure({ metadata }: InferenceService, reason: string, message: string): MetalbridgeError {
-  const { name, namespace } = metadata;
-  const code = Object.hasOwn(errorCatalog, reason) ? (reason as ErrorCode) : "RolloutStopped";
-  return new MetalbridgeError(code, `service ${name} cannot become Ready: ${message}`, {
-    summary: "correct the cause, or delete the service; details",
-    command: `metalbridge describe ${name} -n ${namespace}`,
-  });
-}
-
-function sumOf(
-  all: readonly ({ readonly bytes: number; readonly totalBytes?: number | undefined } | undefined)[],
-): DownloadProgress | undefined {
-  const known = all.flatMap((one) =>
-    one?.totalBytes === undefined ? [] : [{ bytes: one.bytes, totalBytes: one.totalBytes }],
-  );
-  if (known.length === 0) return undefined;
-  return known.reduce((sum, one) => ({
-    bytes: sum.bytes + one.bytes,
-    totalBytes: sum.totalBytes + one.totalBytes,
-  }));
 }

@@ -7,8 +7,8 @@ import { expect, test } from "vitest";
 import { boundedReport, MAX_REPORTED_MODELS } from "../../src/api/node-report.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { agentConfigSchema } from "../config/schema.ts";
-import { installedElsewhere } from "../registration/observe-host.ts";
 import { readInstalled } from "./installed.ts";
+import { installedElsewhere } from "./outside-store.ts";
 
 const NOWHERE = { homes: [], folders: [] };
 const MANIFESTS = ".ollama/models/manifests";

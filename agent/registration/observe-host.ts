@@ -1,20 +1,16 @@
 /** Collects the readings for the Host status: cheap ones each time, expensive ones from a cache. */
 
-import { homedir } from "node:os";
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import type { HostCompute, HostInstalled, HostRuntime, HostSystemInfo } from "../../src/api/host.ts";
-import { isOwnModel } from "../../src/engines/contract/shared-daemon.ts";
+import type { HostCompute, HostRuntime, HostSystemInfo } from "../../src/api/host.ts";
 import { KNOWN_PROGRAMS } from "../../src/engines/generic/known-programs.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
 import { defined } from "../../src/util/defined.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { AgentConfig } from "../config/schema.ts";
 import type { DetectedPrograms, EngineDevice, EngineDriver } from "../engines/engine.ts";
-import { parseAddress } from "../engines/io/http.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
-import { readInstalled } from "../inventory/installed.ts";
+import { installedElsewhere } from "../inventory/outside-store.ts";
 import type { MemoryAssessment } from "../pressure/pressure-watch.ts";
 import type { DiskReading, ModelStore } from "../store/types.ts";
 import { type FoundRuntimes, type ObservedHost, pressureOf, type RuntimeProblem } from "./host-status.ts";
@@ -299,24 +295,4 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
     lastLogged = text;
     return { found, problems };
   };
-}
-
-const OLLAMA = "127.0.0.1:11434";
-
-/** Finds models on a host that are not in the agent's store: in the home folder of its user, in its model roots, in a running Ollama. */
-export async function installedElsewhere({
-  modelRoots,
-  ollama,
-  reportInstalled,
-}: Pick<AgentConfig, "modelRoots" | "ollama" | "reportInstalled">): Promise<readonly HostInstalled[]> {
-  if (!reportInstalled) return [];
-  const { models } = await readInstalled({
-    homes: [homedir()],
-    folders: modelRoots,
-    ollama: parseAddress(ollama.address ?? OLLAMA),
-  });
-  return models.flatMap(({ name: source, ...rest }) => {
-    // Models that the agent created in a shared server for its replicas are not reported.
-    return isOwnModel(source.replace(/^ollama:\/\//, "")) ? [] : [{ source, ...rest }];
-  });
 }

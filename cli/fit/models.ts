@@ -1,8 +1,5 @@
 /** `metalbridge fit` without a model: lists the catalog models that fit a machine, the best first. */
 
-import { execFile } from "node:child_process";
-import { cpus, hostname, totalmem } from "node:os";
-import { promisify } from "node:util";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createMatcher } from "../../fitness/catalog/match.ts";
 import {
@@ -12,36 +9,22 @@ import {
   quantizationOf,
 } from "../../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
-import { type LlmfitRow, llmfitRows } from "../../fitness/llmfit/fit.ts";
-import type { LlmfitSystem } from "../../fitness/llmfit/system.ts";
+import { llmfitRows } from "../../fitness/llmfit/fit.ts";
 import { calibrate, speedRatios } from "../../fitness/scoring/calibration.ts";
 import { isAtLeast, type ModelFit, rankModels } from "../../fitness/scoring/fitness.ts";
-import {
-  type Machine,
-  type MachineInput,
-  type MachineRead,
-  machineOf,
-  readMachine,
-} from "../../fitness/scoring/machine.ts";
+import type { Machine } from "../../fitness/scoring/machine.ts";
 import { DEFAULT_CONTEXT } from "../../fitness/scoring/replica-fit.ts";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../fitness/scoring/score.ts";
 import { DRAFT_TOKENS } from "../../fitness/scoring/speculation.ts";
 import type { Figure } from "../../fitness/scoring/speed.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import { parseQuantity } from "../../src/api/fields/quantity.ts";
-import { HOSTS } from "../../src/api/kinds.ts";
-import { type BenchmarkTable, NO_BENCHMARKS } from "../../src/capacity/benchmark/table.ts";
-import { hostBudget } from "../../src/capacity/placement/budget.ts";
-import { hostAccelerator } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "../catalog/read.ts";
-import { readBenchmarkTable } from "../cluster/benchmarks.ts";
-import { withCluster } from "../cluster/cluster.ts";
-import { findObject } from "../cluster/find.ts";
 import { type ClusterFlags, countParser, parseHostName } from "../cluster/flags.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { printResult } from "../program/output.ts";
-import { alignColumns, formatTable } from "../program/table.ts";
+import { alignColumns } from "../program/table.ts";
+import { llmfitSystem, renderLlmfit } from "./llmfit.ts";
+import { type MachineFlags, machineFor } from "./machine.ts";
 
 export interface ModelsFlags extends MachineFlags {
   readonly useCase?: UseCase;
@@ -168,113 +151,4 @@ function parseQuantization(name: string): Quantization {
   const known = quantizationOf(name);
   if (known !== undefined) return known;
   throw new InvalidArgumentError(`It must be one of ${quantizationNames()}.`);
-}
-
-const GIB = 1024 ** 3;
-/** Share of manually specified memory that llmfit counts as free. */
-const FREE_SHARE = 0.9;
-
-/** `metalbridge fit --compat llmfit`: computes the fit with the formulas of llmfit. */
-function renderLlmfit(rows: readonly LlmfitRow[]): string {
-  const head = ["MODEL", "SCORE", "FIT", "MODE", "QUANTIZATION", "MEMORY", "TOKENS/S"];
-  const cells = rows.map((row) => [
-    ...[row.name, row.score.toFixed(1), row.fit_level, row.run_mode, row.best_quant],
-    ...[
-      `${row.memory_required_gb.toFixed(2)} / ${row.memory_available_gb.toFixed(2)}`,
-      row.estimated_tps.toFixed(1),
-    ],
-  ]);
-  return formatTable(head, cells);
-}
-
-function llmfitSystem({ chip, memoryBytes, cpuCores, generation }: Machine): LlmfitSystem {
-  const totalGb = memoryBytes / GIB;
-  const isApple = generation !== undefined;
-  const base = { availableRamGb: totalGb * FREE_SHARE, cpuCores, isArm: isApple };
-  if (!isApple) return base;
-  return {
-    ...base,
-    gpu: {
-      name: /apple/i.test(chip) ? chip : `Apple ${chip}`,
-      vramGb: totalGb,
-      isUnified: true,
-      backend: "Metal",
-    },
-  };
-}
-
-/** The machine to check models for: a Host of the cluster, a machine described by flags, or this machine. */
-interface MachineFlags {
-  readonly host?: string;
-  readonly memory?: string;
-  readonly chip?: string;
-  readonly gpuCores?: number;
-}
-
-interface FitMachine {
-  readonly machine: Machine;
-  /** Measured speeds of the cluster, if the machine is a Host. */
-  readonly benchmarks: BenchmarkTable;
-}
-
-/** Throws `MachineUnusable` if the machine description is invalid. */
-async function machineFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise<FitMachine> {
-  const { read, benchmarks } = await readFor(flags, clusterFlags);
-  if (read.at === "known") return { machine: read.machine, benchmarks };
-  throw new MetalbridgeError("MachineUnusable", read.why);
-}
-
-async function readFor(flags: MachineFlags, clusterFlags: ClusterFlags) {
-  const { host } = flags;
-  if (host === undefined) return { read: await readDescribed(flags), benchmarks: NO_BENCHMARKS };
-  return withCluster("fit", clusterFlags, async (cluster) => ({
-    read: machineOf(await findObject(cluster, HOSTS, host)),
-    benchmarks: (await readBenchmarkTable(cluster)) ?? NO_BENCHMARKS,
-  }));
-}
-
-async function readDescribed({ memory, chip, gpuCores }: MachineFlags): Promise<MachineRead> {
-  if (memory === undefined && chip === undefined) {
-    const machine = await thisMachine();
-    return readMachine({ ...machine, gpuCores: gpuCores ?? machine.gpuCores });
-  }
-  const memoryBytes = parseQuantity(memory ?? "");
-  if (memoryBytes === undefined)
-    return { at: "unusable", why: `--memory ${memory ?? "is missing: it"} must be a size such as 32Gi` };
-  return readMachine({
-    name: `${chip ?? "machine"} with ${memory}`,
-    chip: chip ?? "",
-    accelerator: hostAccelerator(chip === undefined ? "linux" : "darwin"),
-    gpuCores,
-    ...memoryOf(memoryBytes),
-  });
-}
-
-async function thisMachine(): Promise<MachineInput> {
-  return {
-    name: hostname(),
-    chip: cpus()[0]?.model ?? "",
-    accelerator: hostAccelerator(process.platform),
-    cpuCores: cpus().length,
-    gpuCores: process.platform === "darwin" ? await readGpuCores() : undefined,
-    ...memoryOf(totalmem()),
-  };
-}
-
-/** The default memory limit of the GPU. For a CPU, the same share is reserved for other programs. */
-function memoryOf(totalBytes: number): Pick<MachineInput, "memoryBytes" | "budgetBytes"> {
-  const memory = { evictionEnabled: true };
-  const spec = { addresses: [], unschedulable: false, drain: false, memory };
-  const budget = hostBudget({ spec, status: { memory: { totalBytes } } });
-  return { memoryBytes: totalBytes, budgetBytes: budget.known ? budget.bytes : undefined };
-}
-
-/** Chips with different core counts share a name, so the number of cores decides the bandwidth. */
-async function readGpuCores(): Promise<number | undefined> {
-  const args = ["-r", "-d", "1", "-w", "0", "-c", "IOAccelerator"];
-  const { stdout } = await promisify(execFile)("/usr/sbin/ioreg", args, { timeout: 5_000 }).catch(() => ({
-    stdout: "",
-  }));
-  const cores = Number(/"gpu-core-count" = (\d+)/.exec(stdout)?.[1]);
-  return Number.isInteger(cores) ? cores : undefined;
 }

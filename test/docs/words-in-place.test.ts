@@ -54,6 +54,7 @@ const words: readonly Word[] = [
       "launchd/engines/store.ts": "the folder and the program of an installed engine",
       "src/doctor/checks/storage.ts": "says how the weights are read",
       "cli/fit.ts": "takes the engine's settings as flags",
+      "cli/fit/sizing.ts": "options for llama-server's claim",
       "cli/gguf.ts": "`metalbridge gguf` prints llama-server's claim",
       "cli/verbs.ts": "help texts of verbs about llama-server",
     },

@@ -90,7 +90,7 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
     ["no Host", "POST /v1/responses HTTP/1.1\r\n\r\n", 400, "no Host header", "invalid_request"],
     ["an encoded zero", `${POST.replace("responses", "%00")}\r\n`, 400, "zero byte", "bad_path"],
     ["a fragment", `${POST.replace("responses", "x#y")}\r\n`, 400, "fragment", "bad_path"],
-    ["no path", "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n", 404, "no path", "bad_path"],
+    ["no path", "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n", 404, "does not start with a slash", "bad_path"],
     [
       "two lengths",
       `${POST}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n`,

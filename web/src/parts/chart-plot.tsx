@@ -1,8 +1,9 @@
 /** The canvas of a chart, by uPlot: theme colors, resize, and the values at the pointer. */
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
-import { useTheme } from "./theme.ts";
 import "uplot/dist/uPlot.min.css";
+import { pointValues, stacked } from "./stacked.ts";
+import { useTheme } from "./theme.ts";
 
 const AXIS_PX = 48;
 const TIME_AXIS_PX = 28;
@@ -169,22 +170,4 @@ function optionsOf(
       ],
     },
   };
-}
-
-/** The sum of each series and of those before it. */
-/** Values of a stacked chart. Pure. */
-export function stacked(all: readonly (readonly (number | null)[])[]): readonly (readonly number[])[] {
-  let below: readonly number[] = [];
-  return all.map((values) => {
-    below = values.map((value, index) => (value ?? 0) + (below[index] ?? 0));
-    return below;
-  });
-}
-
-/** What each series has at one time. */
-function pointValues(
-  series: readonly { readonly label: string; readonly values: readonly (number | null)[] }[],
-  index: number,
-): readonly { readonly label: string; readonly value: number | null }[] {
-  return series.map(({ label, values }) => ({ label, value: values[index] ?? null }));
 }
