@@ -157,7 +157,7 @@ export function purePatterns(): string[] {
  */
 export const BUDGETS: Readonly<Record<string, number>> = {
   agent: 31_000,
-  cli: 20_200,
+  cli: 20_300,
   controller: 25_200,
   fitness: 6_000,
   gateway: 7_800,
