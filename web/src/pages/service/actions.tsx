@@ -6,13 +6,12 @@ import { useState } from "react";
 import { keepNamespace } from "../../address/search.ts";
 import { type RightState, useRight } from "../../api/session.ts";
 import { Button, IconButton } from "../../parts/button.tsx";
+import { Done } from "../../parts/notice.tsx";
 import { serviceText } from "../../texts/service.ts";
 import { type ServiceAction, ServiceActionDialog } from "./action-dialogs.tsx";
 import type { ServiceObjects } from "./service-state.ts";
 
 const { actions: texts } = serviceText;
-
-import { Done } from "../../parts/notice.tsx";
 
 export function Actions({ objects }: { readonly objects: ServiceObjects }) {
   const { service } = objects;
