@@ -37,7 +37,7 @@ describeUnless(why, "pictures of the documentation", () => {
     await reader.open(at);
     await reader.page.locator(".link-live").waitFor();
     await reader.page
-      .locator("main :is(.attention, .table-row, .card, .pane, td, .topo-card)")
+      .locator("main :is(.attention, .table-row, .card, .conversation, td, .topo-card)")
       .first()
       .waitFor();
     await act?.(reader.page);

@@ -89,7 +89,7 @@ export function TopologyPage() {
       {isSynced && !isEmpty && (
         <LevelChips
           label="State"
-          rows={isList ? inNamespace : [...inNamespace, ...hosts.rows]}
+          rows={view === "list" ? inNamespace : [...inNamespace, ...hosts.rows]}
           words={LEVEL_WORDS}
         />
       )}

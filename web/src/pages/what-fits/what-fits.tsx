@@ -98,7 +98,10 @@ function NodesTab() {
 function machineOf(node: DensityNode): CardMachine {
   const { kind, nodeName, schedulable, stale, memoryBudgetGb, memoryLeftGb } = node;
   const [budgetBytes, leftBytes] = [(memoryBudgetGb ?? 0) * GIB, (memoryLeftGb ?? 0) * GIB];
-  const claims = [{ service: "", replica: "", phase: "", bytes: Math.max(0, budgetBytes - leftBytes) }];
+  const bytes = Math.max(0, budgetBytes - leftBytes);
+  // A cordoned machine has no memory left, whatever runs there.
+  const isKnown = schedulable && memoryLeftGb !== undefined && memoryLeftGb !== null;
+  const claims = isKnown ? [{ service: "", replica: "", phase: "", bytes }] : [];
   return {
     kind,
     name: nodeName,
