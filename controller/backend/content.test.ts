@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { backendRuntimeSchema } from "../../src/api/backend-runtime.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { RevisionData, Side } from "../../src/capacity/revision-data.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { stepsOfRevisions } from "../service/owned/revisions.ts";
@@ -47,10 +48,13 @@ function passed(
   backend: ChosenBackend | undefined,
   hash: string,
   revisions: readonly ControllerRevision[] = [],
+  side: Side = "Pods",
 ): readonly ControllerRevision[] {
-  const data = () => ({ spec: {}, model: { name: "m", source: "hf://a/b" }, backend });
+  const template = side === "Hosts" ? ({} as RevisionData["template"]) : undefined;
+  const stored = { spec: {}, model: { name: "m", source: "hf://a/b" }, backend };
+  const data = () => (template === undefined ? stored : { ...stored, template });
   const running: string[] = [];
-  const steps = stepsOfRevisions({ service: one, side: "Pods", revisions, hash, backend, data, running });
+  const steps = stepsOfRevisions({ service: one, side, revisions, hash, backend, data, running });
   let all = revisions;
   for (const step of steps) {
     if (!("what" in step) || step.what !== "revisions" || step.do === "apply") throw new Error(step.do);
@@ -100,7 +104,6 @@ test("a service keeps what it was rendered with until its spec changes or a rest
 test("a service without a revision of its BackendRuntime begins with the current content", () => {
   const { one, revisions } = rendered("v1");
   expect(shown(choose(one, "v2"))).toBe("Current v2");
-  expect(shown(choose(one, "v2", passed(one, undefined, "plain", revisions)))).toBe("Current v2");
   const other = service({ backendRuntime: { name: "another" } });
   expect(shown(choose(other, "v2", revisions))).toBe("Current v2");
 });
@@ -120,11 +123,31 @@ test("content that renders the same template as before is stored too, and kept f
   expect(shown(choose(one, "v3", again))).toBe("Current v3");
 });
 
+test("a rollback returns to the content of the revision that serves, whatever the BackendRuntime has become", () => {
+  const { one, revisions } = rendered("v1");
+  const changed = service({ contextSize: 2048 });
+  expect(shown(choose(changed, "v2", revisions))).toBe("Current v2");
+  const broken = passed(changed, choose(changed, "v2", revisions), "second", revisions);
+  expect(shown(choose(one, "v2", broken))).toBe("Outdated v1");
+  const restored = passed(one, choose(one, "v2", broken), "first", broken);
+  expect(restored.map(({ revision }) => revision)).toEqual([3, 2]);
+  // The same for a service that did not name it in between.
+  expect(shown(choose(one, "v2", passed(one, undefined, "plain", revisions)))).toBe("Outdated v1");
+  expect(shown(choose(one, "v2", restored))).toBe("Outdated v1");
+});
+
+test("on hosts, a field that replaces only pods takes no other content", () => {
+  const one = service();
+  const revisions = passed(one, choose(one, "v1"), "first", [], "Hosts");
+  expect(shown(choose(service({ priority: "high" }), "v2", revisions))).toBe("Outdated v1");
+  expect(shown(choose(service({ contextSize: 2048 }), "v2", revisions))).toBe("Current v2");
+  expect(shown(choose(service({ priority: "high" }), "v2", rendered("v1").revisions))).toBe("Current v2");
+});
+
 test("an earlier revision that is in use again is the newest, whose content is kept", () => {
   const { one, revisions } = rendered("v1");
   const changed = service({ contextSize: 2048 });
   const both = passed(changed, choose(changed, "v1", revisions), "second", revisions);
-  expect(shown(choose(one, "v2", both))).toBe("Current v2");
   const back = passed(one, choose(one, "v1", both), "first", both);
   expect(back.map(({ revision }) => revision)).toEqual([3, 2]);
   expect(shown(choose(one, "v2", back))).toBe("Outdated v1");

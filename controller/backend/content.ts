@@ -4,11 +4,11 @@ import { ANNOTATION_BACKEND_REQUEST, ANNOTATION_RESTARTED_AT } from "../../src/a
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Blocked } from "../../src/capacity/resolve.ts";
-import { newestRevision, revisionSpec, storedBackend } from "../../src/capacity/revision-data.ts";
+import { revisionSpec, type Side, sideOf, storedBackend } from "../../src/capacity/revision-data.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 import { uidLabelOf } from "../service/owned/kinds.ts";
-import type { RequestedBackend } from "../service/owned/revisions.ts";
+import type { BackendRequests, RequestedBackend } from "../service/owned/revisions.ts";
 import type { Watches } from "../watches/watches.ts";
 
 /** The content that a service uses, and whether that is the current content. */
@@ -47,29 +47,23 @@ export function backendBlocked(
 }
 
 /**
- * `runtime` is undefined if it does not exist; `revisions` are those of the service. With placement.on Auto, only one side may have
- * been rendered since the last change.
+ * `runtime` is undefined if it does not exist; `revisions` are those of the service. Any of them that was rendered for the same
+ * request has the content, not only the newest: a rollback then returns to what still serves.
  */
 function chooseBackend(
   service: InferenceService,
   runtime: BackendRuntime | undefined,
   revisions: readonly ControllerRevision[],
 ): ChosenBackend | undefined {
-  const request = requestOf(service);
-  const kept = (["Hosts", "Pods"] as const)
-    .flatMap((side) => newestRevision(revisions, side) ?? [])
-    .sort((a, b) => b.revision - a.revision)
-    .flatMap((newest) => {
-      const stored = storedBackend(newest);
-      if (stored === undefined || stored.name !== service.spec.backendRuntime?.name) return [];
-      return {
-        ...stored,
-        isRequested: newest.metadata.annotations?.[ANNOTATION_BACKEND_REQUEST] === request,
-      };
-    });
-  const requested = kept.find(({ isRequested }) => isRequested);
+  const request = requestsOf(service);
+  const kept = revisions
+    .toSorted((a, b) => b.revision - a.revision)
+    .filter((one) => storedBackend(one)?.name === service.spec.backendRuntime?.name);
+  const isRequested = (one: ControllerRevision) =>
+    one.metadata.annotations?.[ANNOTATION_BACKEND_REQUEST] === request[sideOf(one)];
+  const requested = contentOf(kept.find(isRequested));
   if (runtime === undefined) {
-    const used = requested ?? kept[0];
+    const used = requested ?? contentOf(kept[0]);
     return used && { ...used, request, is: "Deleted" };
   }
   const { spec, metadata } = runtime;
@@ -79,6 +73,8 @@ function chooseBackend(
     : { ...requested, request, is: "Outdated" };
 }
 
+const contentOf = (revision: ControllerRevision | undefined) => revision && storedBackend(revision);
+
 type Used = NonNullable<InferenceServiceStatus["backendRuntime"]>;
 
 /** What the service reports of the BackendRuntime that it names. */
@@ -87,26 +83,24 @@ export function usedBackend({ spec, status }: InferenceService): Used | undefine
   return used?.name === spec.backendRuntime?.name ? used : undefined;
 }
 
-const digests = new WeakMap<object, string>();
+/** The watches deliver a new object with each change. */
+const digests = new WeakMap<BackendRuntimeSpec, string>();
 
 /** Identifies the content of a BackendRuntime. */
 export function revisionOfBackend(spec: BackendRuntimeSpec): string {
-  return digestOnce(spec, () => spec);
-}
-
-/** Changes with each change of the spec that replaces engines, and with each request for a restart. */
-function requestOf(service: InferenceService): string {
-  const { spec, metadata } = service;
-  return digestOnce(service, () => [
-    revisionSpec(spec),
-    revisionSpec(spec, undefined, "Pods"),
-    metadata.annotations?.[ANNOTATION_RESTARTED_AT],
-  ]);
-}
-
-/** The watches deliver a new object with each change. */
-function digestOnce(object: object, content: () => unknown): string {
-  const digest = digests.get(object) ?? hash(canonicalJson(content()));
-  digests.set(object, digest);
+  const digest = digests.get(spec) ?? hash(canonicalJson(spec));
+  digests.set(spec, digest);
   return digest;
+}
+
+const requests = new WeakMap<InferenceService, BackendRequests>();
+
+/** By side, because fields of pods replace no engine on hosts. Each changes with a change that replaces engines, and with a restart. */
+function requestsOf(service: InferenceService): BackendRequests {
+  const { spec, metadata } = service;
+  const restartedAt = metadata.annotations?.[ANNOTATION_RESTARTED_AT];
+  const requestOn = (side: Side) => hash(canonicalJson([revisionSpec(spec, undefined, side), restartedAt]));
+  const known = requests.get(service) ?? { Hosts: requestOn("Hosts"), Pods: requestOn("Pods") };
+  requests.set(service, known);
+  return known;
 }

@@ -161,11 +161,12 @@ export function revisionsOn(
   revisions: readonly ControllerRevision[],
   side: Side,
 ): readonly ControllerRevision[] {
-  return revisions.filter(({ data }) => (hasTemplateOfHosts(data) ? "Hosts" : "Pods") === side);
+  return revisions.filter((one) => sideOf(one) === side);
 }
 
-function hasTemplateOfHosts(data: unknown): boolean {
-  return typeof data === "object" && data !== null && "template" in data;
+/** Only those of hosts have a template of replicas. */
+export function sideOf({ data }: ControllerRevision): Side {
+  return typeof data === "object" && data !== null && "template" in data ? "Hosts" : "Pods";
 }
 
 /** What the service is rendered to now, or was last. */

@@ -22,9 +22,12 @@ import { defined } from "../../../src/util/defined.ts";
 import { versionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
 
-/** The content of a BackendRuntime, and a digest of the spec and of the restart request that took it. */
+/** Digests of the spec and of the restart request, as far as they concern each side. */
+export type BackendRequests = Readonly<Record<Side, string>>;
+
+/** The content of a BackendRuntime, and what took it. */
 export interface RequestedBackend extends StoredBackend {
-  readonly request: string;
+  readonly request: BackendRequests;
 }
 
 export interface RevisionsInput {
@@ -89,9 +92,12 @@ export function stepsOfRevisions(input: RevisionsInput): ServiceStep[] {
 type Annotations = Readonly<Record<string, string>>;
 
 /** What the revision was last rendered for. Undefined on hosts without a BackendRuntime. */
-function annotationsFor({ backend, renderedFor }: RevisionsInput): Annotations | undefined {
+function annotationsFor({ backend, renderedFor, side }: RevisionsInput): Annotations | undefined {
   if (backend === undefined && renderedFor === undefined) return undefined;
-  return defined({ [ANNOTATION_RENDERED_FOR]: renderedFor, [ANNOTATION_BACKEND_REQUEST]: backend?.request });
+  return defined({
+    [ANNOTATION_RENDERED_FOR]: renderedFor,
+    [ANNOTATION_BACKEND_REQUEST]: backend?.request[side],
+  });
 }
 
 function annotationsPatch({ metadata }: ControllerRevision, desired: Annotations = {}): JsonPatchOp[] {

@@ -13,7 +13,7 @@ export const rolloutErrors = {
   },
   RolloutStopped: {
     what: "The rollout is stopped: replicas of the new revision do not become Ready. Replicas of the old revision keep serving.",
-    do: "fix the spec, or roll back; the rollout then resumes automatically",
+    do: "fix the spec, or the BackendRuntime and restart the service, or roll back; the rollout then resumes automatically",
     command: "metalbridge rollout undo NAME",
   },
   RestartNotInPods: {
