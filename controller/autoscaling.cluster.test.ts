@@ -169,6 +169,13 @@ test("only the API server may read external metrics, and it lets only those who 
 });
 
 test("the replicas stay while the requests of a ready pod are not known", async () => {
+  await bench.apply({
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name: "metalbridge-model-cache", namespace: NS },
+    spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+  });
+  await bench.model(NS, "cached", { accelerator: "cpu" });
   const autoscaling = { maxReplicas: 5, behavior: AT_ONCE };
   await bench.apply(inferenceService(NS, "unread", { modelRef: "cached", replicas: 3, autoscaling }));
   const pods = await bench.objects.until(NS, "pods", (items: readonly Pod[]) => {

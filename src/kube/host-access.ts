@@ -50,7 +50,7 @@ export async function issueJoinToken(
   return outcome({ verb: "create", kind: SERVICE_ACCOUNTS, name, namespace }, token);
 }
 
-/** Writes account, Role, bindings, Lease and Secrets of a host. Replaces those of an earlier `host add`. */
+/** Writes account, Role, bindings, Lease and Secrets of a host. Replaces those of an earlier `host add`, and bindings written by hand. */
 export async function writeHostAccess(
   client: KubeClient,
   request: Omit<JoinTokenRequest, "seconds">,
@@ -108,7 +108,13 @@ async function writeOne(client: KubeClient, object: KubeObject): Promise<AccessR
   const kind = KINDS.find((candidate) => candidate.kind === object.kind);
   if (kind === undefined) return DONE;
   const { name, namespace } = object.metadata;
-  const applied = await client.apply(kind, object, { manager: MANAGER });
+  let applied = await client.apply(kind, object, { manager: MANAGER });
+  // A binding that was written by hand refers to another role, which is immutable.
+  if (!applied.ok && isOtherRole(applied.error)) {
+    const removed = await removeOne(client, kind, { name, namespace });
+    if (!removed.ok) return removed;
+    applied = await client.apply(kind, object, { manager: MANAGER });
+  }
   const written = outcome({ verb: "patch", kind, name, namespace }, applied);
   return written.ok ? DONE : written;
 }
@@ -136,4 +142,8 @@ async function removeOne(
 
 function outcome<T>(attempt: FailedCall["attempt"], result: ApiResult<T>): AccessResult<T> {
   return result.ok ? result : { ok: false, failed: { attempt, error: result.error } };
+}
+
+function isOtherRole({ kind, message }: ApiFailure): boolean {
+  return kind === "invalid" && message.includes("roleRef");
 }

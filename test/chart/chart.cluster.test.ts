@@ -58,10 +58,11 @@ function grid(): readonly string[] {
   return [booleans, booleans.toReversed()].flatMap((order) =>
     Array.from({ length: rows }, (_, row) => {
       const on = (key: string) => row > 0 && isSet(choices[order.indexOf(key)] ?? 0, row - 1);
-      const isRefused = on("metrics.podMonitor") || !on("metrics.service");
-      return order
-        .map((key) => `${key}=${on(key) && !(key === "metrics.serviceMonitor" && isRefused)}`)
-        .join(",");
+      const refused: Readonly<Record<string, boolean>> = {
+        "metrics.serviceMonitor": on("metrics.podMonitor") || !on("metrics.service"),
+        "scheduler.extender.enabled": !on("server.enabled"),
+      };
+      return order.map((key) => `${key}=${on(key) && refused[key] !== true}`).join(",");
     }),
   );
 }
