@@ -16,6 +16,16 @@ test.each([
   expect(() => parseGatewayConfig({ ...GIVEN, ...settings })).toThrow(message);
 });
 
+test.each(["dir", "envoy", "tlsCert", "tlsKey", "upstreamCa", "upstreamCert", "upstreamKey"] as const)(
+  "a relative %s is a path from the folder where the gateway was started",
+  (setting) => {
+    const files = { tlsCert: "/c", tlsKey: "/k", upstreamCa: "/ca", upstreamCert: "/c", upstreamKey: "/k" };
+    const config = parseGatewayConfig({ ...GIVEN, ...files, [setting]: "./a" });
+    expect(config[setting]).toBe(path.resolve("a"));
+    expect(parseGatewayConfig({ ...GIVEN, envoy: "external" }).envoy).toBe("external");
+  },
+);
+
 test("the URL of the counters is read from a file, and a wrong one is not quoted", async () => {
   await using folder = await temporaryFolder();
   const countersFile = path.join(folder.path, "url");

@@ -1,5 +1,6 @@
 /** The gateway's settings, validated once at start. */
 import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
@@ -9,6 +10,13 @@ import { GATEWAY_HEALTH_PORT } from "../src/gateway/request-queues.ts";
 const port = (byDefault: number, description: string) =>
   z.coerce.number().int().min(0).max(65535).default(byDefault).describe(description);
 const text = (description: string) => z.string().min(1).optional().describe(description);
+
+/** Absolute: Envoy does not run in the folder where the gateway was started. */
+const path = z
+  .string()
+  .min(1)
+  .overwrite((given) => resolve(given));
+const file = (description: string) => path.optional().describe(description);
 
 const COUNTERS_FORM = "must be redis://HOST:PORT, or rediss:// for TLS";
 const countersUrl = z.url({ protocol: /^rediss?$/, error: COUNTERS_FORM });
@@ -34,10 +42,11 @@ export const gatewayConfigSchema = z
       "Kubeconfig of the cluster. Default: KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount.",
     ),
     context: text("Context of the kubeconfig."),
-    dir: z.string().min(1).describe("Folder of the gateway: configuration and log of Envoy, sockets."),
+    dir: path.describe("Folder of the gateway: configuration and log of Envoy, sockets."),
     envoy: z
       .string()
       .min(1)
+      .overwrite((program) => (program === "external" ? program : resolve(program)))
       .describe('Envoy program. "external": another process runs Envoy with the folder of the gateway.'),
     address: z
       .string()
@@ -56,15 +65,15 @@ export const gatewayConfigSchema = z
     service: text(
       "Service of the gateways in that namespace. Its endpoints are counted, and each gateway takes its share of slots and limits.",
     ),
-    tlsCert: text("File with the certificate chain (PEM). If unset, the gateway serves plain HTTP."),
-    tlsKey: text("File with the private key (PEM) of tlsCert."),
-    upstreamCa: text(
+    tlsCert: file("File with the certificate chain (PEM). If unset, the gateway serves plain HTTP."),
+    tlsKey: file("File with the private key (PEM) of tlsCert."),
+    upstreamCa: file(
       "File with the CA certificates (PEM) that verify replicas with spec.endpoint.tls. If unset, requests for such services are refused.",
     ),
-    upstreamCert: text(
+    upstreamCert: file(
       "File with the certificate chain (PEM) that the gateway presents to replicas with HTTPS.",
     ),
-    upstreamKey: text("File with the private key (PEM) of upstreamCert."),
+    upstreamKey: file("File with the private key (PEM) of upstreamCert."),
     kubernetesTokens: z
       .boolean()
       .default(false)
