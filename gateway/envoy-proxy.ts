@@ -49,8 +49,8 @@ export interface EnvoyProxy {
   readonly update: () => void;
   /** Must be called when keys have changed: they determine the address. */
   readonly relisten: () => Promise<void>;
-  /** Rotates the access log if it is large. Call periodically. */
-  readonly rotate: () => Promise<void>;
+  /** Restores removed files of Envoy's processes, and rotates the access log if it is large. Call periodically. */
+  readonly maintain: () => Promise<void>;
   /** Requests in flight by service; undefined if Envoy does not report them. */
   readonly activeRequests: () => Promise<ReadonlyMap<string, number> | undefined>;
   /** Waits for requests in flight. A second call shortens the wait. */
@@ -117,7 +117,8 @@ export function createEnvoyProxy(ports: EnvoyProxyPorts): EnvoyProxy {
     isLocal: () => isLocal,
     update,
     relisten,
-    rotate: async () => {
+    maintain: async () => {
+      running?.envoy.restoreFiles();
       if (running === undefined || running.accessLog.size() < ROTATE_BYTES) return;
       await running.envoy.accessLog.rotate();
     },

@@ -278,7 +278,7 @@ function doPeriodicWork({ requests, queues, models, demand, envoy }: Gateway, po
       const model = models.get(key);
       if (model !== undefined && inFlight + waiting > 0) demand.note(model);
     }
-    await envoy.rotate().catch((err: unknown) => log.warn({ err }, "cannot rotate the access log of Envoy"));
+    await envoy.maintain().catch((err: unknown) => log.warn({ err }, "cannot maintain the files of Envoy"));
   });
 }
 

@@ -132,6 +132,8 @@ export interface Envoy {
   readonly activeRequests: () => Promise<ReadonlyMap<string, number> | undefined>;
   /** False while it is restarting. */
   readonly isRunning: () => boolean;
+  /** Restores what was removed of the files by which the next gateway finds it. Throws the system error. */
+  readonly restoreFiles: () => void;
   readonly accessLog: {
     /** One JSON line per finished request: parseAccessLogLine. */
     readonly file: string;

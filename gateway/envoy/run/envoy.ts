@@ -108,15 +108,12 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
       if (isChanged === true) await waitForListener(options, admin, listen);
     },
     isRunning: () => processes?.isRunning() ?? true,
+    restoreFiles: () => processes?.restoreFiles(),
     accessLog: {
       file: paths.accessLog,
       rotate: () => rotateAccessLog(paths.accessLog, admin, processes, log),
     },
-    activeRequests: async () => {
-      if (processes?.hasPredecessor() === true) return undefined;
-      const stats = await admin.get(`/stats?usedonly&filter=${encodeURIComponent(ACTIVE_STATS)}`);
-      return stats === undefined ? undefined : parseActiveRequests(stats);
-    },
+    activeRequests: () => activeRequests(admin, processes),
     metrics: () => admin.get("/stats/prometheus?usedonly"),
     stop: ({ drainMs = DRAIN_MS }: EnvoyStopOptions = {}) => stop(options, admin, processes, drainMs),
   };
@@ -319,6 +316,15 @@ function pause({ after }: EnvoyOptions["clock"], ms: number): Promise<void> {
 /** Requests in flight, from the statistics of Envoy. Pure. */
 const ACTIVE_STATS = String.raw`^cluster\..+\.upstream_rq_(pending_)?active$`;
 const LINE = /^cluster\.(.+)\.upstream_rq_(?:pending_)?active: (\d+)$/gm;
+
+async function activeRequests(
+  admin: EnvoyAdmin,
+  processes: EnvoyProcesses | undefined,
+): ReturnType<Envoy["activeRequests"]> {
+  if (processes?.hasPredecessor() === true) return undefined;
+  const stats = await admin.get(`/stats?usedonly&filter=${encodeURIComponent(ACTIVE_STATS)}`);
+  return stats === undefined ? undefined : parseActiveRequests(stats);
+}
 
 /** The number of each cluster that has had a request. */
 function parseActiveRequests(stats: string): ReadonlyMap<string, number> {

@@ -1,5 +1,6 @@
 /** Envoy and its configuration on a disk without room. */
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync, rmSync } from "node:fs";
+import path from "node:path";
 import { expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
@@ -64,6 +65,37 @@ describeUnless(whyNoEnvoy, "Envoy on a full disk", () => {
     await bed.reopen([{ name: "default/a", endpoints: [engine], slowStartMs: 0 }]);
     expect(bed.logged.at(-1)?.message).toBe("adopted a running envoy");
     await bed.chat();
+  });
+
+  it("restarts a killed Envoy that replaced another one while the disk is full", async ({ skip }) => {
+    using disk = smallDisk() ?? skip(NO_MOUNT);
+    await using engine = await startEngine();
+    await using bed = await startEnvoyBed({ dir: disk.path });
+    await serve(bed, engine);
+    const clusters = [{ name: "default/a", endpoints: [engine], slowStartMs: 0 }];
+    await bed.reopen(clusters, { limits: { maxClientConnections: 500 } });
+    const killed = bed.pid();
+    disk.fill();
+    process.kill(killed, "SIGKILL");
+    await until(() => expect(bed.pid()).not.toBe(killed), QUICK);
+    await until(() => bed.chat(), QUICK);
+  });
+
+  it("waits with its first start until its files can be written", async ({ skip }) => {
+    using disk = smallDisk() ?? skip(NO_MOUNT);
+    await using engine = await startEngine();
+    await using bed = await startEnvoyBed({ dir: disk.path });
+    await serve(bed, engine);
+    await bed.envoy.stop({ drainMs: 0 });
+    const processes = path.join(bed.dir, "processes");
+    for (const file of globSync("*/*", { cwd: processes }))
+      if (path.basename(file) !== "shim") rmSync(path.join(processes, file));
+    disk.fill();
+    const starting = bed.reopen([{ name: "default/a", endpoints: [engine], slowStartMs: 0 }]);
+    await until(() => expect(bed.logged.at(-1)?.message).toBe("cannot start envoy; retrying"), QUICK);
+    disk.free();
+    await starting;
+    await until(() => bed.chat(), QUICK);
   });
 
   it("adopts its Envoy on a full disk, also with other services, and refuses to start there with other settings", async ({

@@ -1,14 +1,28 @@
 /** The life of Envoy and of its configuration: faults of the decision service, changes of endpoints, restarts, upgrades, certificates. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { connect, createServer } from "node:net";
 import path from "node:path";
 import { connect as connectTls } from "node:tls";
 import { expect, it } from "vitest";
+import { systemClock } from "../../../src/kube/system-clock.ts";
+import { createIdentityReader } from "../../../src/supervise/identity/identity.ts";
+import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { envoyPath, whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
+import { keepLines } from "../../../test/fixtures/log-lines.ts";
 import { selfSigned } from "../../../test/fixtures/self-signed.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
@@ -128,6 +142,42 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     await bed.envoy.stop({ drainMs: 0 });
     expect(stranger.exitCode ?? stranger.signalCode).toBe(null);
     stranger.kill("SIGKILL");
+  });
+
+  it("ends what an Envoy has left that holds its port, and keeps the log of the last one that has exited", async () => {
+    await using bed = await startEnvoyBed();
+    const processes = path.join(bed.dir, "processes");
+    const [name = ""] = readdirSync(processes);
+    await bed.envoy.stop({ drainMs: 0 });
+    const run = path.join(processes, name);
+    const log = path.join(run, "log");
+    appendFileSync(log, "why it exited\n");
+    await bed.reopen([], { limits: { maxClientConnections: 500 } });
+    expect(readFileSync(log, "utf8")).toContain("why it exited");
+    await bed.envoy.stop({ drainMs: 0 });
+    const { start } = createSupervisor({
+      clock: systemClock,
+      log: keepLines([]),
+      identity: createIdentityReader(process.platform),
+    });
+    const listen = `require("net").createServer().listen(${bed.port}, "127.0.0.1", () => console.log("it listens"))`;
+    const argv = ["/bin/sh", "-c", `"$0" -e '${listen}' &`, process.execPath];
+    const left = await start(run, { argv, env: {} }, () => {});
+    await until(() => expect(left.state().at).toBe("ended"), QUICK);
+    await until(() => expect(readFileSync(log, "utf8")).toContain("it listens"), QUICK);
+    left.close();
+    await bed.reopen([]);
+    expect(bed.logged.at(-1)?.message).toBe("envoy started");
+  });
+
+  it("restores the files by which the next gateway finds an Envoy", async () => {
+    await using bed = await startEnvoyBed();
+    const pid = bed.pid();
+    rmSync(path.join(bed.dir, "processes"), { recursive: true });
+    bed.envoy.restoreFiles();
+    await bed.reopen([]);
+    expect(bed.logged.at(-1)?.message).toBe("adopted a running envoy");
+    expect(bed.pid()).toBe(pid);
   });
 
   it("lets requests in flight end before it stops, takes no new ones, and refuses a port that is taken", async () => {

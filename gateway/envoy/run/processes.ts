@@ -1,8 +1,11 @@
 /** Envoy's processes: starts one, adopts one that outlived an earlier gateway, replaces one without closing its sockets, restarts it when it ends. */
-import { readdir, rm } from "node:fs/promises";
+import { renameSync } from "node:fs";
+import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { ProcessStop } from "../../../src/supervise/stop.ts";
 import type { ProcessExit, SupervisedProcess, Supervisor } from "../../../src/supervise/supervised.ts";
+import { ifExists, systemCode } from "../../../src/util/atomic-file.ts";
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 
@@ -33,6 +36,8 @@ export interface EnvoyProcesses {
   readonly find: () => Promise<number>;
   /** Adopts, replaces or starts. */
   readonly start: () => Promise<void>;
+  /** Restores what was removed of the files by which the next gateway finds them. */
+  readonly restoreFiles: () => void;
   readonly isRunning: () => boolean;
   /** An earlier process still finishes its requests, and writes into the access log that it has opened. */
   readonly hasPredecessor: () => boolean;
@@ -61,6 +66,7 @@ class Chain implements EnvoyProcesses {
   /** The newest last. */
   #running: readonly Member[] = [];
   #failures = 0;
+  #spawning: Promise<void> | undefined;
   /** Exits count only while supervising. */
   #at: "finding" | "supervising" | "ending" = "finding";
 
@@ -70,14 +76,20 @@ class Chain implements EnvoyProcesses {
 
   async find(): Promise<number> {
     const { folder, supervisor } = this.#options;
-    const names = await readdir(folder).catch(() => []);
-    for (const run of names.flatMap(parseRun).sort((a, b) => a.epoch - b.epoch)) {
-      const dir = this.#dir(run);
-      const member = await this.#watch(run, (onChange) => supervisor.adopt(dir, onChange));
-      if (member === undefined || member.process.state().at === "gone")
-        await rm(dir, { recursive: true, force: true });
-      else this.#add(member);
+    const names = (await ifExists(readdir(folder))) ?? [];
+    const runs = await Promise.all(
+      names.flatMap(parseRun).map(async (run) => ({ ...run, ...(await this.#age(run)) })),
+    );
+    const dead: (typeof runs)[number][] = [];
+    for (const run of runs.sort((a, b) => a.epoch - b.epoch || a.mtimeMs - b.mtimeMs)) {
+      const member = await this.#watch(run, (onChange) => supervisor.adopt(this.#dir(run), onChange));
+      if (member?.process.state().at === "ended") await this.#untilGone(member);
+      else if (member !== undefined && member.process.state().at !== "gone") this.#add(member);
+      if (member === undefined || member.process.state().at === "gone") dead.push(run);
     }
+    // The gateway has named the log of the last one when it exited.
+    for (const run of dead.sort((a, b) => a.mtimeMs - b.mtimeMs).slice(0, -1))
+      await rm(this.#dir(run), { recursive: true, force: true });
     return this.#running.length;
   }
 
@@ -85,13 +97,23 @@ class Chain implements EnvoyProcesses {
     const { fingerprint, clock, log } = this.#options;
     this.#at = "supervising";
     const current = this.#running.at(-1);
-    if (current === undefined) return this.#spawn(0);
-    const { dir } = current.process;
-    if (current.fingerprint === fingerprint) return log.info({ dir }, "adopted a running envoy");
-    for (const { stop } of this.#running.slice(0, -1 - MAX_PREDECESSORS))
-      stop.stopBy(clock.monotonicMs() + END_GRACE_MS);
-    log.info({ dir }, "replacing a running envoy: its program or settings differ");
-    await this.#spawn(current.epoch + 1);
+    if (current !== undefined) {
+      const { dir } = current.process;
+      if (current.fingerprint === fingerprint) return log.info({ dir }, "adopted a running envoy");
+      for (const { stop } of this.#running.slice(0, -1 - MAX_PREDECESSORS))
+        stop.stopBy(clock.monotonicMs() + END_GRACE_MS);
+      log.info({ dir }, "replacing a running envoy: its program or settings differ");
+    }
+    const startedMs = clock.monotonicMs();
+    await this.#spawn().catch((err: unknown) => {
+      // The gateway waits for its disk itself.
+      if (!(err instanceof MetalbridgeError) && systemCode(err) !== undefined) throw err;
+      this.#retryLater(err, startedMs);
+    });
+  }
+
+  restoreFiles(): void {
+    for (const { process } of this.#running) process.restoreFiles();
   }
 
   isRunning(): boolean {
@@ -104,6 +126,7 @@ class Chain implements EnvoyProcesses {
 
   async end(): Promise<void> {
     this.#at = "ending";
+    await this.#spawning?.catch(() => undefined);
     const all = this.#running;
     for (const { stop } of all) stop.stopBy(this.#options.clock.monotonicMs() + END_GRACE_MS);
     await Promise.all(all.map(({ gone }) => gone.promise));
@@ -113,11 +136,35 @@ class Chain implements EnvoyProcesses {
     return join(this.#options.folder, `${epoch}-${fingerprint}`);
   }
 
-  async #spawn(epoch: number): Promise<void> {
-    const { program, args, fingerprint, supervisor, log } = this.#options;
-    const run = { epoch, fingerprint };
+  async #age(run: Run): Promise<{ readonly mtimeMs: number }> {
+    const { mtimeMs } = await stat(this.#dir(run));
+    return { mtimeMs };
+  }
+
+  /** It has exited, and what is left of its session may hold the port. */
+  async #untilGone(member: Member): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const cancel = this.#options.clock.after(END_GRACE_MS, late.resolve);
+    this.#follow(member);
+    await Promise.race([member.gone.promise, late.promise]);
+    cancel();
+  }
+
+  /** Starts a process, unless the newest one has these settings. */
+  #spawn(): Promise<void> {
+    const { fingerprint } = this.#options;
+    const current = this.#running.at(-1);
+    this.#spawning =
+      current?.fingerprint === fingerprint
+        ? Promise.resolve()
+        : this.#launch({ epoch: current === undefined ? 0 : current.epoch + 1, fingerprint });
+    return this.#spawning;
+  }
+
+  async #launch(run: Run): Promise<void> {
+    const { program, args, supervisor, log } = this.#options;
     const dir = this.#dir(run);
-    const argv = [program, ...args(epoch)];
+    const argv = [program, ...args(run.epoch)];
     const member = await this.#watch(run, (onChange) => supervisor.start(dir, { argv, env: ENV }, onChange));
     log.info({ dir }, "envoy started");
     if (member !== undefined) this.#add(member);
@@ -169,23 +216,38 @@ class Chain implements EnvoyProcesses {
       log.info({ dir }, "the replaced envoy has exited");
       return;
     }
-    log.error({ exit, output: join(dir, "log") }, "envoy exited; restarting it");
+    const output = join(this.#reuse(dir), "log");
+    log.error({ exit, output }, "envoy exited; restarting it");
     // They hold the names that the next process needs.
     for (const { stop } of this.#running) stop.killNow();
     this.#running = [];
     this.#restartLater(member.startedMs);
   }
 
+  /** On a full disk, only the directory of an earlier run has the files of the next one. */
+  #reuse(dir: string): string {
+    const next = this.#dir({ epoch: 0, fingerprint: this.#options.fingerprint });
+    try {
+      renameSync(dir, next);
+      return next;
+    } catch {
+      // It was removed, or the next one exists.
+      return dir;
+    }
+  }
+
+  #retryLater(err: unknown, startedMs: number): void {
+    this.#options.log.error({ err }, "cannot start envoy; retrying");
+    this.#restartLater(startedMs);
+  }
+
   #restartLater(startedMs: number): void {
-    const { clock, signal, log } = this.#options;
+    const { clock, signal } = this.#options;
     this.#failures = clock.monotonicMs() - startedMs > STABLE_MS ? 1 : this.#failures + 1;
     const cancel = clock.after(backoffMs(this.#failures, RESTARTS), () => {
       signal.removeEventListener("abort", cancel);
       if (this.#at === "ending" || signal.aborted) return;
-      this.#spawn(0).catch((err: unknown) => {
-        log.error({ err }, "cannot start envoy; retrying");
-        this.#restartLater(clock.monotonicMs());
-      });
+      this.#spawn().catch((err: unknown) => this.#retryLater(err, clock.monotonicMs()));
     });
     signal.addEventListener("abort", cancel, { once: true });
   }
