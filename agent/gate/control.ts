@@ -16,7 +16,7 @@ export async function listenForAgent(
     routes: {
       "/status": () => done(gate.status()),
       "/metrics": () => done(gate.counters()),
-      "/drained/*": async ({ parameters: [id = ""] }) => {
+      "GET /drained/*": async ({ parameters: [id = ""] }) => {
         await gate.drained(decodeURIComponent(id));
         return done({});
       },

@@ -49,10 +49,15 @@ async function host(changes: Partial<RemoteServerOptions> = {}) {
   return { dir, log: path.join(dir, "log"), port, stop: () => stop.abort() };
 }
 
-function ask(port: number, target: string, token = `team/${LOGS_ACCOUNT}`): Promise<IncomingMessage> {
+function ask(
+  port: number,
+  target: string,
+  token = `team/${LOGS_ACCOUNT}`,
+  method = "GET",
+): Promise<IncomingMessage> {
   const headers = { authorization: `Bearer ${token}` };
   return new Promise((resolve, reject) => {
-    const options = { host: "127.0.0.1", port, path: target, headers, rejectUnauthorized: false };
+    const options = { host: "127.0.0.1", port, path: target, method, headers, rejectUnauthorized: false };
     const asked = request({ ...options, agent: false }, resolve);
     asked.once("error", reject);
     asked.end();
@@ -219,6 +224,22 @@ test("an answer that its client does not read is cut off", async () => {
   slow.resume();
   await ended;
   expect(slow.bytesRead).toBeLessThan(report.length);
+});
+
+test("a connection is closed after a refusal, also one that is not read", async () => {
+  const timers: number[] = [];
+  const after: Clock["after"] = (ms, act) => {
+    timers.push(ms);
+    return systemClock.after(ms, act);
+  };
+  const { port } = await host({ clock: { ...systemClock, after } });
+  const stranger = connect({ host: "127.0.0.1", port, rejectUnauthorized: false });
+  stranger.write("GET /v1/logs/u1 HTTP/1.1\r\n\r\nGET /v1/logs/u1 HTTP/1.1\r\n\r\n");
+  const answers = await text(stranger);
+  expect(answers.match(/HTTP\/1.1 \d+/g)).toEqual(["HTTP/1.1 401"]);
+  expect(timers).toContain(REMOTE_LIMITS.log.stallMs);
+  const stopped = await ask(port, "/v1/logs/u1", undefined, "HEAD");
+  expect([stopped.statusCode, stopped.headers.allow]).toEqual([405, "GET"]);
 });
 
 test("a route that is off answers 404, and a client that does not speak HTTP gets no answer", async () => {

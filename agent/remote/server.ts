@@ -74,18 +74,25 @@ type Handle = (
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function startRemoteServer(options: RemoteServerOptions): Promise<number> {
-  const { identity, log, limits = REMOTE_LIMITS } = options;
+  const { identity, clock, log, limits = REMOTE_LIMITS } = options;
   const { key, cert } = identity;
   const handle = createRoutes({
     routes: {
-      "/v1/logs/*": options.replicas === undefined ? off("logs") : forAccounts(createLogs(options), options),
-      "/v1/doctor":
+      "GET /v1/logs/*":
+        options.replicas === undefined ? off("logs") : forAccounts(createLogs(options), options),
+      "GET /v1/doctor":
         options.doctor === undefined ? off("doctor") : forAccounts(createDoctor(options), options),
     },
     refuse,
     onError: (err) => {
       log.warn({ err }, "cannot answer a remote request");
       return refuse(500, "the agent could not answer; see its log");
+    },
+    onAnswered: (response) => {
+      // An unread answer occupies memory.
+      if (response.closed) return;
+      const cancel = clock.after(limits.log.stallMs, () => response.destroy());
+      response.once("close", cancel);
     },
   });
   const server = createServer(
@@ -102,6 +109,8 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
     },
     (request, response) => {
       request.socket.setKeepAlive(true, KEEPALIVE_MS);
+      // `maxRequestsPerSocket` alone leaves the connection open until the keep-alive time-out.
+      response.setHeader("connection", "close");
       handle(request, response);
     },
   );
@@ -114,10 +123,7 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
 }
 
 /** Answers requests with a token that the API server accepts for this host. */
-function forAccounts(
-  handle: Handle,
-  { authorize, clock, limits = REMOTE_LIMITS }: RemoteServerOptions,
-): RouteHandler {
+function forAccounts(handle: Handle, { authorize }: RemoteServerOptions): RouteHandler {
   return async (routed) => {
     const { request, response } = routed;
     const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? "")?.[1];
@@ -128,11 +134,7 @@ function forAccounts(
       return refuse(401, "the API server does not accept this token for this host");
     // After `close` was emitted, a log would occupy one of the reader slots until its maximum duration.
     if (response.closed) return undefined;
-    const answer = await handle(routed, requester);
-    // An unread answer occupies memory.
-    const cancel = clock.after(limits.log.stallMs, () => response.destroy());
-    response.once("close", cancel);
-    return answer;
+    return handle(routed, requester);
   };
 }
 
@@ -244,7 +246,6 @@ async function sendLog(response: ServerResponse, sent: SentLog): Promise<void> {
   response.writeHead(200, {
     "content-type": "text/plain; charset=utf-8",
     trailer: `${TRAILER_END}, ${TRAILER_LOSSES}`,
-    connection: "close",
   });
   response.flushHeaders();
   const reader = await LogReader.open(sent.dir, sent.range, sent.signal);

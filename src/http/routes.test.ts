@@ -19,13 +19,23 @@ test("a route gets its open segments as they were sent, and the query", async ()
 
 test("a method is part of the route, and a refusal names the methods that the path has", async () => {
   const ok = (body: string) => () => ({ status: 200, body });
-  const routes = { "/state": ok("read"), "POST /state": ok("written"), "POST /reload": ok("reloaded") };
+  const routes = {
+    "/state": ok("read"),
+    "POST /state": ok("written"),
+    "POST /reload": ok("reloaded"),
+    "GET /wait": ok("waited"),
+  };
   await using server = await serveHttp(createRoutes({ routes }));
   const ask = (path: string, method: string) => fetch(server.url + path, { method });
   expect(await (await ask("/state", "GET")).text()).toBe("read");
   expect(await (await ask("/state", "POST")).text()).toBe("written");
   expect((await ask("/state", "HEAD")).status).toBe(200);
-  const [both, one] = [await ask("/state", "PUT"), await ask("/reload", "GET")];
+  const [both, one, head] = [
+    await ask("/state", "PUT"),
+    await ask("/reload", "GET"),
+    await ask("/wait", "HEAD"),
+  ];
+  expect([head.status, head.headers.get("allow")]).toEqual([405, "GET"]);
   expect([both.status, both.headers.get("allow")]).toEqual([405, "GET, HEAD, POST"]);
   expect([one.status, one.headers.get("allow")]).toEqual([405, "POST"]);
 });

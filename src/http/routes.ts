@@ -24,7 +24,7 @@ export type RouteHandler = (routed: RoutedRequest) => Answer | Promise<Answer>;
 
 /**
  * Handlers by path without the query, such as `/metrics`, `/v1/logs/*` (`*` is any segment) or `POST /reload`. Without a method, a
- * route is for GET and HEAD.
+ * route is for GET and HEAD; a HEAD runs the whole handler.
  */
 export type Routes = Readonly<Record<string, RouteHandler>>;
 
@@ -40,6 +40,8 @@ export interface RouteOptions {
   readonly refuse?: (status: 404 | 405, message: string) => HttpResponse;
   /** The response to a request whose handler failed. Default: the error as plain text. */
   readonly onError?: (error: unknown) => HttpResponse;
+  /** Called once a handler and `send` have ended the response; its client may not have read it. */
+  readonly onAnswered?: (response: ServerResponse) => void;
 }
 
 /** Clients do not send more requests before the first response, and each response can be large. */
@@ -48,8 +50,8 @@ const MAX_PIPELINED = 2;
 export function createRoutes(options: RouteOptions): RequestListener {
   const { onError = (error) => ({ status: 500, body: `${String(error)}\n` }) } = options;
   const table = Object.entries(options.routes).map(([key, handle]) => {
-    const [path = "", method = "GET"] = key.split(" ").reverse();
-    return { method, segments: path.split("/"), handle };
+    const [path = "", method] = key.split(" ").reverse();
+    return { methods: method === undefined ? ["GET", "HEAD"] : [method], segments: path.split("/"), handle };
   });
   const pipelines = new Pipelines();
   return (request, response) => {
@@ -58,12 +60,13 @@ export function createRoutes(options: RouteOptions): RequestListener {
     response.once("close", () => pipelines.end(socket));
     void answer(request, response, options, table)
       .catch(onError)
-      .then((result) => result && send(response, result));
+      .then((result) => result && send(response, result))
+      .finally(() => options.onAnswered?.(response));
   };
 }
 
 interface Route {
-  readonly method: string;
+  readonly methods: readonly string[];
   readonly segments: readonly string[];
   readonly handle: RouteHandler;
 }
@@ -79,14 +82,14 @@ async function answer(
   const [path = "", query = ""] = (request.url ?? "").split("?");
   const sent = path.split("/");
   const matching = table.filter(({ segments }) => matches(segments, sent));
-  const method = request.method === "HEAD" ? "GET" : request.method;
-  const route = matching.find((one) => one.method === method);
+  const { method = "GET" } = request;
+  const route = matching.find(({ methods }) => methods.includes(method));
   if (route !== undefined) {
     const parameters = sent.filter((_, index) => route.segments[index] === "*");
     return route.handle({ parameters, query: new URLSearchParams(query), request, response });
   }
   if (matching.length === 0) return otherwise?.(request) ?? refuse(404, "not found");
-  const allowed = matching.flatMap((one) => (one.method === "GET" ? ["GET", "HEAD"] : one.method));
+  const allowed = matching.flatMap(({ methods }) => methods);
   response.setHeader("allow", allowed.join(", "));
   return refuse(405, `only ${allowed.join(" and ")} are allowed`);
 }
