@@ -1,4 +1,6 @@
 /** The decision service behind the real Envoy, without a cluster: what official clients get. */
+import { once } from "node:events";
+import { request } from "node:http";
 import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
@@ -141,6 +143,22 @@ describeUnless(whyNoEnvoy, "the decision service behind Envoy", () => {
       expect((await bed.call(at, { body })).status).toBe(404);
     expect(engine.received).toEqual([]);
   });
+});
+
+it("closes the connection of a question that a repeated one has replaced", async () => {
+  await using folder = await temporaryFolder();
+  const lifetime = new AbortController();
+  const socketPath = path.join(folder.path, "own.sock");
+  const decider = Object.assign(Object.create(Decider.prototype), { decide: async () => ({ at: "left" }) });
+  const listing = {
+    models: new Models(),
+    authenticate: async () => ({ at: "authenticated", caller: anonymous }) as const,
+  };
+  const more = { notReady: () => undefined, whenOpen: async () => {}, onDecision: () => {}, log: quietLog };
+  await serveDecisions({ socket: socketPath, decider, listing, ...more, signal: lifetime.signal });
+  const question = request({ socketPath, path: "/decide/v1/chat/completions", method: "POST" }).end();
+  await expect(once(question, "response")).rejects.toThrow("socket hang up");
+  lifetime.abort();
 });
 
 /** Three services on one engine. `other/chat` is younger than `team/chat`, which has the name. */

@@ -143,6 +143,7 @@ async function answerDecision(
   options.onDecision(decision, id);
   if (decision.at === "granted") grant(response, decision);
   else if (decision.at === "refused") refuse(response, decision.refusal, decision.dialect, id);
+  else response.destroy();
 }
 
 function grant(response: ServerResponse, { grant }: Decision & { readonly at: "granted" }): void {
