@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type ClientRequest, createServer, type IncomingMessage, request } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
@@ -15,7 +15,7 @@ import {
 } from "../../test/bed/gpu-classes.ts";
 import { until } from "../../test/bed/until.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
-import { type AppOptions, createApp } from "./app.ts";
+import { type AppOptions, createApp, listenForSchedulers } from "./app.ts";
 import { needOf } from "./decide.ts";
 import { createExtenderCounters } from "./metrics.ts";
 
@@ -137,6 +137,20 @@ test("a body above the limit is refused by its length, before it is sent", async
   expect(response.statusCode).toBe(413);
   expect(await text(response)).toContain("nodeCacheCapable: true");
   call.destroy();
+});
+
+test("it closes although a client has connected and asked nothing", async () => {
+  const cluster = { factsOf: () => undefined, needOf: () => undefined };
+  const { port, close } = await listenForSchedulers({
+    ...{ address: "127.0.0.1", port: 0, files: undefined, signal: new AbortController().signal },
+    ...{ cluster, weights: DEFAULT_SCORE_WEIGHTS, counters: createExtenderCounters() },
+    ...{ clock: { monotonicMs: () => 0 }, log: keepLines([]) },
+  });
+  const silent = connect(port, "127.0.0.1");
+  silent.write("POST /filter HTTP/1.1\r\n");
+  await once(silent, "connect");
+  const left = once(silent.resume(), "close");
+  await Promise.all([close(), left]);
 });
 
 /** Sends the headers of a request with so many bytes, and the first of them. */

@@ -61,7 +61,7 @@ export interface ListenForSchedulers extends AppOptions {
   readonly signal: AbortSignal;
 }
 
-/** Resolves once it listens. `close` resolves when the requests in flight are answered; each takes at most its budget. */
+/** Resolves once it listens. `close` resolves when the requests in flight are answered, or after the budget of one. */
 export async function listenForSchedulers({
   address,
   port,
@@ -75,13 +75,15 @@ export async function listenForSchedulers({
   const server =
     files === undefined
       ? createHttpServer(limits, app)
-      : createHttpsServer({ ...limits, ...(await readTls(files)) }, app);
+      : createHttpsServer({ ...limits, handshakeTimeout: REQUEST_MS, ...(await readTls(files)) }, app);
   limitConnections(server, CONNECTIONS);
   if (files !== undefined && "setSecureContext" in server) followTls(server, files, { log, signal });
   const bound = await listenOn(server, { address, port, signal });
   const close = async (): Promise<void> => {
     server.closeIdleConnections();
+    const late = setTimeout(() => server.closeAllConnections(), BUDGET_MS);
     await new Promise((resolve) => server.close(resolve));
+    clearTimeout(late);
   };
   return { port: bound, close };
 }

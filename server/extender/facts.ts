@@ -31,7 +31,8 @@ export function createExtenderCluster(
     after: ResourceSlice | undefined,
     before: ResourceSlice | undefined,
   ): void => {
-    const node = (after ?? before)?.spec.nodeName ?? "";
+    const node = (after ?? before)?.spec.nodeName;
+    if (node === undefined) return;
     const ofNode = slices.get(node) ?? new Map<string, ResourceSlice>();
     if (after === undefined) ofNode.delete(key);
     else ofNode.set(key, after);
