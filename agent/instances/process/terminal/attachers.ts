@@ -134,7 +134,7 @@ export class Attachers {
     }
   }
 
-  /** Clients that only read do not affect the size; without any other client the last size is kept. */
+  /** Clients that only read affect the size only for the moment of a repaint; without any other client the last size is kept. */
   #fit(mustRepaint = false): void {
     const { columns, rows } = this.#size;
     const sizes = [...this.#all].filter(({ mayType }) => mayType).map(({ size }) => size);
