@@ -138,12 +138,14 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
   it("say where a model would go, also without a service or a host, and for how many replicas", async () => {
     await on().serve("chat", "mac-1");
     await using reader = await on().signedIn();
-    // An earlier address.
-    await reader.open("/simulate?model=Qwen2.5-0.5B&quantization=Q4_K_M&context=4096");
+    await reader.open("/fits?tab=query&model=Qwen2.5-0.5B&quantization=Q4_K_M&context=4096");
     const room = main(reader).getByText(/^1 machine fits, with memory for \d+ replicas?$/);
     await room.waitFor();
     await main(reader).getByText("Recommended", { exact: true }).waitFor();
-    await main(reader).getByLabel("Replicas").fill("900");
+    const replicas = main(reader).getByLabel("Replicas");
+    await replicas.clear();
+    expect(await replicas.inputValue()).toBe("");
+    await replicas.pressSequentially("900");
     await main(reader)
       .getByText(/These have memory for \d+ of the 900 replicas now/)
       .waitFor();

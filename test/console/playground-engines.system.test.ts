@@ -191,6 +191,7 @@ describeUnless(whyNoConsole, "the playground and the engines", () => {
     const table = page.getByRole("table", { name: "Cosine similarity" });
     const [text, first, second, third] = await cellsOf(table.locator("tbody tr").first());
     expect([text, first, second]).toEqual(["1. I like tea", "1.00", "1.00"]);
+    await table.getByRole("rowheader", { name: "3. A train leaves" }).waitFor();
     expect(Number(third)).toBeLessThan(1);
     await expectAccessible(page);
   });
@@ -260,7 +261,7 @@ describeUnless(whyNoConsole, "the playground and the engines", () => {
     await expectAccessible(page);
   });
 
-  const cellsOf = (row: Locator) => row.locator("td").allTextContents();
+  const cellsOf = (row: Locator) => row.locator("th, td").allTextContents();
 
   async function serveFile(name: string, options: TinyModelOptions, mode: string): Promise<void> {
     const file = path.join(on().farm.modelsDir, `${name}.gguf`);

@@ -1,4 +1,4 @@
-/** The frame of every page: rail, top bar, content. */
+/** The frame of every page: rail, top bar, state of the link, content, and the keys of the whole console. */
 import { Link, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { Ellipsis, Moon, Plus, Search as SearchIcon, Sun, UserRound } from "lucide-react";
 import { DropdownMenu } from "radix-ui";

@@ -1,12 +1,5 @@
 /** The pages and their addresses. A page is loaded when it is opened, or when the reader points at its link. */
-import {
-  createRootRoute,
-  createRoute,
-  createRouter,
-  Link,
-  lazyRouteComponent,
-  redirect,
-} from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
 import { CONSOLE_PATH, type Refusal } from "../../../src/console/protocol.ts";
 import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
 import { Empty, Failure } from "../parts/notice.tsx";
@@ -85,17 +78,7 @@ const pages = [
     "/settings",
     lazyRouteComponent(() => import("../pages/settings/settings.tsx"), "SettingsPage"),
   ),
-  moved("/density", {}),
-  moved("/simulate", { tab: "query" }),
 ];
-
-/** An earlier address of What fits. */
-function moved(path: string, tab: Search) {
-  const beforeLoad = ({ search }: { readonly search: Search }) => {
-    throw redirect({ to: "/fits" as "/", search: { ...search, ...tab } as never });
-  };
-  return createRoute({ getParentRoute: () => root, path, beforeLoad });
-}
 
 function page(path: string, component: ReturnType<typeof lazyRouteComponent>) {
   return createRoute({ getParentRoute: () => root, path, component });

@@ -6,6 +6,8 @@ export interface PlainColumn<R> {
   readonly header: string;
   readonly cell: (row: R) => ReactNode;
   readonly isNumber?: boolean;
+  /** Names its row for screen readers. */
+  readonly isRowHeader?: boolean;
   /** Takes the width that the others leave. */
   readonly isWide?: boolean;
 }
@@ -41,11 +43,19 @@ export function PlainTable<R>({
         <tbody>
           {rows.map((row) => (
             <tr key={keyOf(row)}>
-              {columns.map(({ id, header, cell, isNumber = false, isWide = false }) => (
-                <td key={id} data-label={header} className={classOf(isNumber, isWide)}>
-                  <div className="plain-value">{cell(row)}</div>
-                </td>
-              ))}
+              {columns.map(({ id, header, cell, isNumber = false, isWide = false, isRowHeader = false }) => {
+                const Cell = isRowHeader ? "th" : "td";
+                return (
+                  <Cell
+                    key={id}
+                    scope={isRowHeader ? "row" : undefined}
+                    data-label={header}
+                    className={classOf(isNumber, isWide)}
+                  >
+                    <div className="plain-value">{cell(row)}</div>
+                  </Cell>
+                );
+              })}
             </tr>
           ))}
         </tbody>

@@ -166,6 +166,7 @@ function Similarities({
           {index + 1}. <bdi>{lines[index]}</bdi>
         </>
       ),
+      isRowHeader: true,
     },
     ...rows.map(
       (other): PlainColumn<(typeof rows)[number]> => ({

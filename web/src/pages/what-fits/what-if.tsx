@@ -1,5 +1,5 @@
 /** Where one model would go now: also without a machine or a service, and with several replicas. Nothing is changed. */
-import { type ReactNode, useMemo } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
@@ -83,7 +83,9 @@ function Choice({
   );
 }
 
+/** An empty field stays empty, although the parameter then has its default. */
 function Count({ label, step, value, onChange }: FieldProps & { readonly step: number }) {
+  const [typed, setTyped] = useState(value);
   return (
     <label>
       <span className="small muted">{label}</span>
@@ -91,8 +93,11 @@ function Count({ label, step, value, onChange }: FieldProps & { readonly step: n
         type="number"
         min={1}
         step={step}
-        value={value}
-        onChange={({ target }) => onChange(target.value)}
+        value={typed}
+        onChange={({ target }) => {
+          setTyped(target.value);
+          onChange(target.value);
+        }}
       />
     </label>
   );
@@ -134,14 +139,18 @@ function Leaving({ hosts, without }: { readonly hosts: readonly HostRow[]; reado
       .filter(({ service }) => (isService ? service : name) === without)
       .map((claim) => ({ ...claim, name: isService ? name : claim.service })),
   );
+  if (claims.length === 0 && !isKnown(hosts, without)) return null;
   const bytes = formatBytes(claims.reduce((sum, claim) => sum + claim.bytes, 0));
   const count = claims.length === 1 ? "1 replica" : `${claims.length} replicas`;
   const sentence = isService
     ? `Without ${without}, ${count} with ${bytes} would be stopped:`
     : `${count} with ${bytes} would have to move away from ${without}:`;
+  const none = isService
+    ? `${without} has no replica, so nothing becomes free.`
+    : `${without} runs no replica: nothing would have to move.`;
   return (
     <div className="card">
-      <p>{claims.length === 0 ? `${without} runs no replica: nothing would have to move.` : sentence}</p>
+      <p>{claims.length === 0 ? none : sentence}</p>
       <ul className="small">
         {claims.map(({ service, replica, name, bytes: claimed }) => (
           <li key={`${service} ${replica}`}>
@@ -154,7 +163,13 @@ function Leaving({ hosts, without }: { readonly hosts: readonly HostRow[]; reado
   );
 }
 
-/** A number that is being typed may be empty. */
+/** A name in the address may be one of nothing, or of a service that the reader may not see. */
+function isKnown(hosts: readonly HostRow[], without: string): boolean {
+  if (!without.includes("/")) return hosts.some(({ name }) => name === without);
+  return hosts.length > 0 && hosts.every(({ claims }) => claims.every(({ service }) => service !== ""));
+}
+
+/** An address may have any text. */
 function countOf(typed: string, byDefault: number): number {
   return Math.max(1, Number.parseInt(typed, 10) || byDefault);
 }
