@@ -1,9 +1,16 @@
 import { expect, test } from "vitest";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogFit } from "../../../../src/console/catalog.ts";
-import { type Choice, type Deployment, deploymentOf, formFieldOf, meaningOf } from "./choice.ts";
+import {
+  type Choice,
+  type Deployment,
+  deploymentOf,
+  formFieldOf,
+  meaningOf,
+  placeOf,
+  questionOf,
+} from "./choice.ts";
 import { foundModels } from "./form.tsx";
-import { placeOf, questionOf } from "./recommend.ts";
 
 const record = (name: string, changes: Partial<CatalogRecord> = {}) =>
   ({

@@ -4,6 +4,7 @@ import { resolveWeights, type WeightsRef } from "../../../../fitness/catalog/wei
 import type { MetalbridgeError } from "../../../../src/api/errors.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
+import { placeReason, type UsableMachines, usableMachines } from "../../../../src/capacity/runs-on.ts";
 import { deployedModel, deployedService, deploymentName } from "../../../../src/models/deployment.ts";
 import { parseSource } from "../../../../src/models/source/parse.ts";
 
@@ -84,6 +85,42 @@ export function deploymentOf(
 ): Deployment | undefined {
   if (edited !== undefined) return edited.deployment;
   return meaning.at === "deployment" ? meaning.deployment : undefined;
+}
+
+/** The request to `density/simulate` about the objects that will be created. Undefined while there are none. */
+export function questionOf(
+  { from }: Pick<Choice, "from">,
+  meaning: Meaning,
+  deployment: Deployment | undefined,
+) {
+  if (deployment === undefined) return undefined;
+  const { model, service } = deployment;
+  const { source, quantization } = model.spec;
+  const isOfFields = meaning.at === "deployment" && meaning.deployment.model.spec.source === source;
+  return {
+    model: isOfFields ? meaning.weights : source,
+    quantization: isOfFields && from === "catalog" ? quantization : undefined,
+    context: service.spec.contextSize,
+    ...machinesOf({ model, service }),
+  };
+}
+
+/** Where the service will run, and what decides that. */
+export function placeOf({ model, service }: Deployment): string | undefined {
+  try {
+    return placeReason(service, model);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Edited YAML may have values that the API server will refuse, at their fields. */
+function machinesOf({ model, service }: Deployment): UsableMachines {
+  try {
+    return usableMachines(service, model);
+  } catch {
+    return { on: "Auto" };
+  }
 }
 
 function numberFault({ contextSize, replicas }: Choice) {

@@ -14,6 +14,7 @@ import { Dialog } from "../../parts/dialog.tsx";
 import { formatCount } from "../../parts/format.ts";
 import { MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
+import { Placement } from "../../parts/placement/placement.tsx";
 import { StartOf } from "../../parts/start/start-of.tsx";
 import { text } from "../../texts/text.ts";
 import {
@@ -22,11 +23,11 @@ import {
   deploymentOf,
   type Meaning,
   meaningOf,
+  placeOf,
+  questionOf,
   type YamlState,
 } from "./choice.ts";
 import { DeployForm } from "./form.tsx";
-import { Placement } from "./placement.tsx";
-import { placeOf, questionOf } from "./recommend.ts";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import type { DeployYamlProps } from "./yaml-fields.tsx";
 import "./deploy.css";

@@ -9,6 +9,7 @@ import { Filter } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { freeBytesOf } from "../../parts/free-bytes.ts";
 import { isOfLevel, LevelChips, useLevels } from "../../parts/level-chips.tsx";
+import { MachineCard } from "../../parts/machine-card.tsx";
 import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -18,7 +19,6 @@ import { type Column, DataTable } from "../../parts/table.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { hasWords } from "../../parts/words.ts";
 import { text } from "../../texts/text.ts";
-import { MachineCard } from "./card.tsx";
 
 /** More cards than this make a page too long to read. */
 const CARDS_BY_DEFAULT = 24;

@@ -7,8 +7,8 @@ import { formatBytes } from "../../parts/format.ts";
 import { withoutService } from "../../parts/free-bytes.ts";
 import { MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Section } from "../../parts/page.tsx";
+import { Placement } from "../../parts/placement/placement.tsx";
 import { text } from "../../texts/text.ts";
-import { Placement } from "../deploy/placement.tsx";
 
 const MAX_CARDS = 60;
 const USUAL_CONTEXT = 8_192;

@@ -1,9 +1,7 @@
-/** Which of the machines that the objects can use is the one to take, and why. Pure. */
-import { placeReason, type UsableMachines, usableMachines } from "../../../../src/capacity/runs-on.ts";
+/** Which of the machines that a model can use is the one to take, and why. Pure. */
 import type { HostRow } from "../../../../src/console/rows.ts";
 import type { SimulatedPlace } from "../../api/density.ts";
-import { GIB } from "../../parts/format.ts";
-import type { Choice, Deployment, Meaning } from "./choice.ts";
+import { GIB } from "../format.ts";
 
 export interface Place {
   readonly simulated: SimulatedPlace;
@@ -22,42 +20,6 @@ export interface Preview {
   /** Replicas for which these have memory now. */
   readonly room: number;
   readonly why: "fastest with reserve" | "most memory left" | "none fits" | "none accepts";
-}
-
-/** The request to `density/simulate` about the objects that will be created. Undefined while there are none. */
-export function questionOf(
-  { from }: Pick<Choice, "from">,
-  meaning: Meaning,
-  deployment: Deployment | undefined,
-) {
-  if (deployment === undefined) return undefined;
-  const { model, service } = deployment;
-  const { source, quantization } = model.spec;
-  const isOfFields = meaning.at === "deployment" && meaning.deployment.model.spec.source === source;
-  return {
-    model: isOfFields ? meaning.weights : source,
-    quantization: isOfFields && from === "catalog" ? quantization : undefined,
-    context: service.spec.contextSize,
-    ...machinesOf({ model, service }),
-  };
-}
-
-/** Where the service will run, and what decides that. */
-export function placeOf({ model, service }: Deployment): string | undefined {
-  try {
-    return placeReason(service, model);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Edited YAML may have values that the API server will refuse, at their fields. */
-function machinesOf({ model, service }: Deployment): UsableMachines {
-  try {
-    return usableMachines(service, model);
-  } catch {
-    return { on: "Auto" };
-  }
 }
 
 const RESERVE = 0.2;

@@ -2,14 +2,13 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { type SimulateRequest, simulatePlacement } from "../../api/density.ts";
-import { useDebounced } from "../../parts/debounced.ts";
-import { Fit } from "../../parts/fit.tsx";
-import { formatCount, formatGib, formatRate, GIB } from "../../parts/format.ts";
-import { MemoryBar } from "../../parts/memory-bar.tsx";
-import { Failure, Skeleton } from "../../parts/notice.tsx";
-import { Tag } from "../../parts/state.tsx";
+import { useDebounced } from "../debounced.ts";
+import { Fit } from "../fit.tsx";
+import { formatCount, formatGib, formatRate, GIB } from "../format.ts";
+import { MemoryBar } from "../memory-bar.tsx";
+import { Failure, Skeleton } from "../notice.tsx";
+import { Tag } from "../state.tsx";
 import { type Place, type Preview, previewOf, shortOf } from "./recommend.ts";
-import "./placement.css";
 
 export function Placement({
   question,

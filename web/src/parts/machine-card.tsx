@@ -1,13 +1,12 @@
 /** A machine as a card: its name and state, what it is, its memory and some facts. */
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import type { HostRow } from "../../../../src/console/rows.ts";
-import { hrefOfMachine } from "../../address/href.ts";
-import { keepNamespace } from "../../address/search.ts";
-import type { Fact } from "../../parts/facts.tsx";
-import { MemoryBar, type MemoryBarProps } from "../../parts/memory-bar.tsx";
-import { State, Tag } from "../../parts/state.tsx";
-import "./card.css";
+import type { HostRow } from "../../../src/console/rows.ts";
+import { hrefOfMachine } from "../address/href.ts";
+import { keepNamespace } from "../address/search.ts";
+import type { Fact } from "./facts.tsx";
+import { MemoryBar, type MemoryBarProps } from "./memory-bar.tsx";
+import { State, Tag } from "./state.tsx";
 
 /** A reader who may not list hosts knows neither their state nor their pressure. */
 export type CardMachine = MemoryBarProps["host"] &
