@@ -85,7 +85,6 @@ async function writeConfiguration(path: string, { table }: Calibration): Promise
   await writeFile(path, `${JSON.stringify({ memory: { compute: { factor, extraBytes } } }, undefined, 2)}\n`);
 }
 
-/** Runs a calibration: measures every case on the engine, and fits the coefficients. */
 interface CalibrationSample {
   readonly name: string;
   readonly laidOutBytes: number;
@@ -107,6 +106,7 @@ interface CalibrationOptions {
   readonly onSample: (sample: CalibrationSample) => void;
 }
 
+/** Runs a calibration: measures every case on the engine, and fits the coefficients. */
 async function runCalibration({
   program,
   cases,

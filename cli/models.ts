@@ -204,7 +204,6 @@ function showProgress({ bytes, totalBytes }: FetchProgress): void {
   process.stderr.write(`\r\x1b[K${formatBytes(bytes)}${of}${bytes === totalBytes ? "\n" : ""}`);
 }
 
-/** Runs a model command on this machine: by its agent, or, if no agent runs, by reading the store. */
 interface LocalAgentFlags {
   readonly stateDir?: string;
   readonly config?: string;
@@ -217,7 +216,10 @@ interface ModelCommandRun {
   readonly onProgress?: (progress: FetchProgress) => void;
 }
 
-/** Throws the errors of the agent, AgentNotRunning for a command that requires an agent, and StoreUnreadable. */
+/**
+ * Runs a model command on this machine: by its agent, or, if no agent runs, by reading the store. Throws the errors of the agent,
+ * AgentNotRunning for a command that requires an agent, and StoreUnreadable.
+ */
 async function runModelCommandLocally(
   flags: LocalAgentFlags,
   command: ModelCommand,

@@ -78,7 +78,6 @@ function parseGroupings(text: string): readonly Grouping[] {
   });
 }
 
-/** Usage of the gateway, grouped and rendered. Pure. */
 const GROUPINGS = ["day", ...DIMENSIONS] as const;
 type Grouping = (typeof GROUPINGS)[number];
 

@@ -1,4 +1,4 @@
-/** `npm run build`: the bundle into dist/. */
+/** `npm run build`: the bundle and the console into dist/. */
 import { existsSync } from "node:fs";
 import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";

@@ -1,3 +1,4 @@
+/** `npm run words [-- PATH…]`: the words and characters that the list forbids, in the files that it holds. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { gitFiles } from "./project/git-files.ts";

@@ -1,4 +1,4 @@
-/** Runs the benchmark program of an engine, one process after the other, and combines what they print. */
+/** Runs the benchmark program of an engine, one process after the other, and combines what they print, with their footprint and power. */
 
 import { spawn } from "node:child_process";
 import { rmSync } from "node:fs";

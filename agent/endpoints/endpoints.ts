@@ -217,7 +217,6 @@ function identityOf(slice: EndpointSlice): Pick<EndpointSlice, "metadata" | "add
   };
 }
 
-/** Makes one attempt to write a slice: applies to the newest known version, whose uid prevents that a deleted slice is created again. */
 type WriteAttempt =
   | { readonly at: "written"; readonly slice: EndpointSlice }
   | { readonly at: "missing" }
@@ -225,7 +224,10 @@ type WriteAttempt =
   | { readonly at: "failed"; readonly failure: ApiFailure };
 
 interface SliceWriter {
-  /** `bodyFor` returns a string to refuse the write. */
+  /**
+   * Makes one attempt, on the newest known version, whose uid prevents that a deleted slice is created again. `bodyFor` returns a
+   * string to refuse the write.
+   */
   readonly write: (
     replica: ObjectRef,
     bodyFor: (slice: EndpointSlice) => EndpointSlice | string,

@@ -1,4 +1,4 @@
-/** The reader of this machine's platform. */
+/** The reader of this machine's platform; that of Linux reads /proc and /sys, and the only process that it starts is nvidia-smi, once. */
 import { readFile } from "node:fs/promises";
 import { arch, cpus, totalmem } from "node:os";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";

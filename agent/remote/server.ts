@@ -216,7 +216,6 @@ function refuse(status: number, message: string): HttpResponse {
   return { status, body: { message } };
 }
 
-/** Sends a replica's log to a client on another machine, no faster than the client and the limits of this host allow. */
 interface LogLimits {
   /** Maximum size of one answer. */
   readonly maxBytes: number;
@@ -241,7 +240,10 @@ interface SentLog {
 /** Maximum delay of a new line. */
 const POLL_MS = 500;
 
-/** Sends the log and ends the response; the trailers have the reason for the end. */
+/**
+ * Sends a replica's log to a client on another machine, no faster than the client and the limits of this host allow, and ends the
+ * response; the trailers have the reason for the end.
+ */
 async function sendLog(response: ServerResponse, sent: SentLog): Promise<void> {
   response.writeHead(200, {
     "content-type": "text/plain; charset=utf-8",

@@ -31,7 +31,6 @@ const mambaKeys = ({ width }: SparseShape) => ({
   "ssm.time_step_rank": u32(width / 16),
 });
 
-/** Recurrent and hybrid architectures without weights. */
 const mamba: BuildArchitecture = (shape) => ({
   keys: { ...mambaKeys(shape), "attention.head_count": u32(0), feed_forward_length: u32(0) },
   tensors: [...perLayer(shape, (layer) => mambaLayer(shape, layer)), outputLayer(shape)],
@@ -254,7 +253,6 @@ export const MODEL_ARCHITECTURES = {
 
 export type SparseArchitecture = keyof typeof MODEL_ARCHITECTURES;
 
-/** Tensors of blocks that most architectures share. */
 type BuildArchitecture = (shape: SparseShape) => SparseParts;
 
 const norm = (name: string, size: number) => vector(`${name}.weight`, size);

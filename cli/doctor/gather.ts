@@ -303,10 +303,12 @@ const inventorySchema = z.object({
   networkInterfaces: z.array(network).default([]),
 });
 
-/** Reads the machine's inventory with systeminformation in a short-lived process, without serial numbers and addresses. */
 type Inventory = z.output<typeof inventorySchema>;
 
-/** Reads only this machine, because systeminformation has no support for others. The process is killed after `timeoutMs`. */
+/**
+ * Reads the inventory of this machine, because systeminformation has no support for others, without serial numbers and addresses. The
+ * process is killed after `timeoutMs`.
+ */
 function readInventory(timeoutMs: number): Promise<Reading<Inventory>> {
   const bundled = join(packageRoot(), "dist", "inventory.mjs");
   const source = join(packageRoot(), "cli", "doctor", "inventory.mjs");

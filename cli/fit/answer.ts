@@ -8,8 +8,7 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kin
 import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import type { FitReport } from "../../src/capacity/fit/fit.ts";
-import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
-import { type FlavorFit, fitOnFlavors } from "../../src/capacity/fit/service-fit.ts";
+import { type FlavorFit, fitOnFlavors, type ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { placeReason, runsOn } from "../../src/capacity/runs-on.ts";

@@ -1,7 +1,6 @@
 /** Converts the flags of `metalbridge fit` to fields of an InferenceService. */
 import { InvalidArgumentError } from "commander";
-import type { ScoreWeights } from "../../src/capacity/score.ts";
-import { scoreWeightsSchema } from "../../src/capacity/score.ts";
+import { type ScoreWeights, scoreWeightsSchema } from "../../src/capacity/score.ts";
 import { defined } from "../../src/util/defined.ts";
 import { sizingOf } from "./sizing.ts";
 

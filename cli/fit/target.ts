@@ -1,4 +1,4 @@
-/** The service and the Model to check: from the cluster, from a manifest, or constructed for a GGUF file. */
+/** The service and the Model to check: from the cluster, from a manifest with its dry run, or constructed for a GGUF file. */
 
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";

@@ -1,7 +1,6 @@
 import path from "node:path";
 import { expect, test } from "vitest";
-import type { Host } from "../../src/api/host.ts";
-import { hostSchema } from "../../src/api/host.ts";
+import { type Host, hostSchema } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { testScreens } from "../../test/golden/text.ts";
 import { overviewOf } from "../status/overview.ts";

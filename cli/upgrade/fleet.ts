@@ -223,7 +223,6 @@ async function untilHealthy(
   throw new MetalbridgeError("HostNotHealthy", `${elapsed}${health.why}`);
 }
 
-/** Checks whether a host serves as before its upgrade, from the reports of the agent and the controller. Pure. */
 interface HostHealth {
   readonly at: "healthy" | "waiting" | "failed";
   /** Empty when it is healthy. */
@@ -232,7 +231,10 @@ interface HostHealth {
 
 const HEALTHY: HostHealth = { at: "healthy", why: "" };
 
-/** `replicas` are the current replicas of the host. A replica that the controller has moved or removed counts as healthy. */
+/**
+ * Checks whether a host serves as before its upgrade, from the reports of the agent and the controller. `replicas` are the current
+ * replicas of the host. A replica that the controller has moved or removed counts as healthy. Pure.
+ */
 export function judgeHost(
   host: Host | undefined,
   replicas: readonly InferenceReplica[],

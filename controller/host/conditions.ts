@@ -1,6 +1,11 @@
 /** The conditions that the controller owns on a host and on its replicas. Pure. */
-import type { Condition, ConditionUpdate } from "../../src/api/conditions.ts";
-import { getCondition, isConditionTrue, setCondition } from "../../src/api/conditions.ts";
+import {
+  type Condition,
+  type ConditionUpdate,
+  getCondition,
+  isConditionTrue,
+  setCondition,
+} from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { NEVER_SEEN } from "../../src/api/joined.ts";

@@ -1,4 +1,4 @@
-/** Reconciles one host: its conditions, the reachability of its replicas, its slices, and its replicas once it is lost. */
+/** Reconciles one host: its conditions, the reachability of its replicas, its slices, its prefetches, and its replicas once it is lost. */
 
 import {
   ANNOTATION_LOST,

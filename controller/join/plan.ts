@@ -1,8 +1,7 @@
 /** Decides whether a request to join is admitted. Pure. */
 
 import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
-import type { JoinedHosts, JoinGroup } from "../../src/api/access/join-group.ts";
-import { matchesPattern } from "../../src/api/access/join-group.ts";
+import { type JoinedHosts, type JoinGroup, matchesPattern } from "../../src/api/access/join-group.ts";
 import type { ErrorCode } from "../../src/api/errors.ts";
 import { ANNOTATION_JOIN_REQUEST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";

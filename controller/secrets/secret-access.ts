@@ -4,8 +4,7 @@
  */
 
 import { LABEL_HOST, MANAGER_CONTROLLER, NAMESPACE_HOSTS } from "../../src/api/group.ts";
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { weightsOfTemplate } from "../../src/api/inference-replica.ts";
+import { type InferenceReplica, weightsOfTemplate } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { prefetchOrders } from "../../src/capacity/prefetch.ts";
 import { ACCESS_REVIEWS, ROLE_BINDINGS, ROLES } from "../../src/kube/kinds.ts";

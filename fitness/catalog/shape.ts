@@ -1,6 +1,5 @@
 /** Computes parameters, the share that one token reads, and the summary for a memory claim from a record's shapes. Pure. */
-import type { GgufSummary } from "../../src/models/gguf/summary.ts";
-import { isSlidingIn } from "../../src/models/gguf/summary.ts";
+import { type GgufSummary, isSlidingIn } from "../../src/models/gguf/summary.ts";
 import { summarizeMlx } from "../../src/models/mlx/summary.ts";
 import { type CatalogRecord, perRecord } from "./record.ts";
 

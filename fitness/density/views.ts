@@ -2,8 +2,7 @@
 
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
-import type { CatalogRecord } from "../catalog/record.ts";
-import { categoryOf } from "../catalog/record.ts";
+import { type CatalogRecord, categoryOf } from "../catalog/record.ts";
 import { llmfitRuntimeOf, type System } from "../llmfit/system.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
 import type { FitLevel } from "../scoring/score.ts";

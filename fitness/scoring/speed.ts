@@ -1,8 +1,7 @@
 /** How fast a machine runs a record's file: decoding, prompts, loading. Calibrated on an M4 Pro (docs/fitness.md). Pure. */
 
 import { bytesPerToken, type FileSize, type Quantization } from "../catalog/quantizations.ts";
-import type { CatalogRecord } from "../catalog/record.ts";
-import { billions } from "../catalog/record.ts";
+import { billions, type CatalogRecord } from "../catalog/record.ts";
 import { parametersOf } from "../catalog/shape.ts";
 import { type CacheType, keyValueBytesPerToken } from "./claim.ts";
 import type { Basis, Machine } from "./machine.ts";

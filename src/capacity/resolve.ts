@@ -20,8 +20,7 @@ import { withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import type { TemplateWithoutHost } from "./template.ts";
-import { contentOf, toReplicaModel, toReplicaTemplate } from "./template.ts";
+import { contentOf, type TemplateWithoutHost, toReplicaModel, toReplicaTemplate } from "./template.ts";
 
 export interface Resolved {
   readonly at: "resolved";

@@ -2,8 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
+import { type InferenceReplica, inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { manifest } from "../../../test/fixtures/manifests.ts";
 import { openDesiredFiles } from "./desired-files.ts";

@@ -118,7 +118,6 @@ function lastReport({ status }: InferenceService): RoutedService {
   return { ...NO_ROUTE, gateway: status?.gateway, conditions: [last ?? UNKNOWN_KINDS] };
 }
 
-/** The condition GatewayReady and status.gateway, from the route and from what the gateway's controllers report about it. Pure. */
 const GATEWAY_READY = "GatewayReady";
 const NOT_EVALUATED = { status: "Unknown", reason: "GatewayRouteNotEvaluated" } as const;
 
@@ -142,6 +141,7 @@ function gatewayProblem(code: ErrorCode, message: string): ConditionUpdate {
   return { type: GATEWAY_READY, status: "False", reason: code, message: text };
 }
 
+/** The condition GatewayReady, from the route and from what the gateway's controllers report about it. Pure. */
 export function routeCondition({ gateway, endpoints, route, httpRoute }: RouteReport): ConditionUpdate {
   const found = [
     ...(route?.status?.conditions ?? []),

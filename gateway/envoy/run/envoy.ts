@@ -1,4 +1,4 @@
-/** Runs Envoy for the gateway: its files, its process, its access log. */
+/** Runs Envoy for the gateway: its files, its process, its access log, its requests in flight. */
 import { once } from "node:events";
 import { realpathSync, statSync } from "node:fs";
 import { mkdir, rename, rm, watch, writeFile } from "node:fs/promises";
@@ -313,7 +313,6 @@ function pause({ after }: EnvoyOptions["clock"], ms: number): Promise<void> {
 }
 
 /** Requests at an endpoint, and those that wait for a connection. */
-/** Requests in flight, from the statistics of Envoy. Pure. */
 const ACTIVE_STATS = String.raw`^cluster\..+\.upstream_rq_(pending_)?active$`;
 const LINE = /^cluster\.(.+)\.upstream_rq_(?:pending_)?active: (\d+)$/gm;
 

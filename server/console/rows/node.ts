@@ -4,8 +4,12 @@ import { claimedBytes, memoryOfPod } from "../../../fitness/density/held-memory.
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Attention, ClaimRow, HostRow, StateWord } from "../../../src/console/rows.ts";
-import type { StatusCondition } from "../../../src/kube/workload-objects.ts";
-import { hasPodEnded, type Node, type Pod } from "../../../src/kube/workload-objects.ts";
+import {
+  hasPodEnded,
+  type Node,
+  type Pod,
+  type StatusCondition,
+} from "../../../src/kube/workload-objects.ts";
 import { attentionOf } from "./attention.ts";
 import { byBytes, lastSeenOf } from "./host.ts";
 import type { MachineFigures } from "./machine.ts";

@@ -1,4 +1,4 @@
-/** Fields of services that run as pods: containers and scheduling. On hosts, the condition SpecHonored names those that are set. */
+/** Fields of services that run as pods: containers, model cache and scheduling. On hosts, the condition SpecHonored names those that are set. */
 import { z } from "zod";
 import {
   ANNOTATION_LIMITS,

@@ -2,8 +2,7 @@
 
 import type { ErrorCode } from "../../api/errors.ts";
 import { compareText } from "../../util/text.ts";
-import type { SchedulerCache } from "../placement/scheduler/cache.ts";
-import { newCache, setClaim, setHost } from "../placement/scheduler/cache.ts";
+import { newCache, type SchedulerCache, setClaim, setHost } from "../placement/scheduler/cache.ts";
 import { missingRuntimeText, placementMissOf } from "../placement/scheduler/explain.ts";
 import { freeFor, type HostInfo } from "../placement/scheduler/host-info.ts";
 import { findCandidate } from "../placement/scheduler/preempt.ts";

@@ -1,7 +1,6 @@
 /** Extracts the facts for placement from a Host. */
 
-import type { Condition } from "../../api/conditions.ts";
-import { getCondition, isConditionTrue } from "../../api/conditions.ts";
+import { type Condition, getCondition, isConditionTrue } from "../../api/conditions.ts";
 import type { Host } from "../../api/host.ts";
 import { hasJoined } from "../../api/joined.ts";
 import { isBeingDeleted } from "../../api/metadata.ts";

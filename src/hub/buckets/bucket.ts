@@ -232,7 +232,6 @@ interface ListedObject {
   readonly hasSha256: boolean;
 }
 
-/** Parses the two XML responses of bucket servers: a page of a list, and an error. Pure. */
 interface Page {
   readonly objects: readonly ListedObject[];
   /** Token for the next page; undefined on the last page. */
@@ -247,7 +246,7 @@ interface BucketError {
   readonly endpoint: string | undefined;
 }
 
-/** Undefined for text that is not a page. */
+/** A page of a list, from the XML of bucket servers. Undefined for text that is not a page. */
 export function parsePage(xml: string): Page | undefined {
   if (!xml.includes("<ListBucketResult")) return undefined;
   const isEncoded = textOf(xml, "EncodingType") === "url";

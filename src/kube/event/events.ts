@@ -160,12 +160,12 @@ function isTransient({ kind }: ApiFailure): boolean {
   return kind === "unreachable" || kind === "unavailable" || kind === "throttled" || kind === "unauthorized";
 }
 
-/** Event objects (events.k8s.io/v1) within the limits of the server. */
 interface Reporter {
   readonly reportingController: string;
   readonly reportingInstance: string;
 }
 
+/** Limits of the server for events.k8s.io/v1. */
 const MAX_NOTE = 1_024;
 const MAX_WORD = 128;
 const MAX_NAME_STEM = 200;

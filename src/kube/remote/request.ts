@@ -104,7 +104,6 @@ function messageIn(body: string): string {
   return typeof parsed?.message === "string" ? parsed.message : "no reason given";
 }
 
-/** Opens a TLS connection to a host, through the cluster or directly, and verifies the host by its certificate. */
 interface SocketOptions {
   readonly connection: KubeConnection;
   readonly host: Host;
@@ -115,7 +114,10 @@ interface SocketOptions {
 
 const CONNECT_MS = 10_000;
 
-/** Throws RemoteAccessOff, RemoteAccessForbidden, RemoteTunnelMissing, RemoteHostUnreachable. */
+/**
+ * Opens a TLS connection to a host, through the cluster or directly, and verifies the host by its certificate. Throws
+ * RemoteAccessOff, RemoteAccessForbidden, RemoteTunnelMissing, RemoteHostUnreachable.
+ */
 async function openHostSocket(options: SocketOptions): Promise<TLSSocket> {
   const { host, direct, signal } = options;
   const { name } = host.metadata;

@@ -117,13 +117,12 @@ function guardSilence(
   };
 }
 
-/** Parses a line of a watch. */
 type WatchEvent<T> =
   | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: T }
   | { readonly type: "BOOKMARK"; readonly resourceVersion: string }
   | { readonly type: "ERROR"; readonly failure: ApiFailure };
 
-/** Undefined if the line is not a watch event, so that the stream can no longer be trusted. */
+/** Parses a line of a watch. Undefined if the line is not a watch event, so that the stream can no longer be trusted. */
 export function parseWatchEvent<T extends KubeObject>(line: string): WatchEvent<T> | undefined {
   const event = parseJson(line) as { type?: unknown; object?: unknown } | null | undefined;
   const object = event?.object;

@@ -1,7 +1,6 @@
 /** From the header to what status shows and the memory claim needs. */
 
-import type { GgufFacts } from "../../api/fields/gguf.ts";
-import { GGUF_TEXT_MAX } from "../../api/fields/gguf.ts";
+import { GGUF_TEXT_MAX, type GgufFacts } from "../../api/fields/gguf.ts";
 import { defined } from "../../util/defined.ts";
 import { truncate } from "../../util/text.ts";
 import { type Blocks, type Lookup, sizingOf } from "./sizing.ts";

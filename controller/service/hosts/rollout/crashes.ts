@@ -1,7 +1,10 @@
 /** Counts the crashes of a replica since it was last steadily Ready. Pure. */
 
-import type { InferenceReplica, ReplicaTransition } from "../../../../src/api/inference-replica.ts";
-import { RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.ts";
+import {
+  type InferenceReplica,
+  RESTARTS_RESET_AFTER_MS,
+  type ReplicaTransition,
+} from "../../../../src/api/inference-replica.ts";
 
 /**
  * `status.restarts` only grows. `forgiven` is its value when this controller last saw the replica steadily Ready. For the time

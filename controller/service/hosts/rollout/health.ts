@@ -1,8 +1,7 @@
 /** Finds replicas that fail to become Ready, or that crashed recently. Pure: the history is an argument and a result. */
 
 import { getCondition } from "../../../../src/api/conditions.ts";
-import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.ts";
+import { type InferenceReplica, RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.ts";
 import { isBeingDeleted } from "../../../../src/api/metadata.ts";
 import type { Moment } from "../../../../src/util/moment.ts";
 import { lacksFile } from "../../../scheduler/refusals.ts";

@@ -1,11 +1,9 @@
 /** The conditions of a service on hosts. They are always present, so `kubectl wait` can rely on them. Pure. */
-import type { Condition, ConditionUpdate } from "../../../../src/api/conditions.ts";
-import { setCondition } from "../../../../src/api/conditions.ts";
+import { type Condition, type ConditionUpdate, setCondition } from "../../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../../src/engines/registry.ts";
 import { codeOfRejections, describeRejections } from "../../apply/rejection.ts";
 import { isStoppedPhase, type PhaseStatus } from "../../phase.ts";
-import type { HostsStatusFacts } from "./facts.ts";
-import { readyCount } from "./facts.ts";
+import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { hasLostReplicas, isReadingModel, readyReplicasText } from "./phase.ts";
 import { revisionProgressOf } from "./progress.ts";
 import { speedKnown } from "./speed.ts";

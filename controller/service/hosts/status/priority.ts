@@ -1,6 +1,5 @@
 /** Effective priority of a service: its spec's, or the class that it has earned in the queue. Pure. */
-import type { Condition } from "../../../../src/api/conditions.ts";
-import { getCondition } from "../../../../src/api/conditions.ts";
+import { type Condition, getCondition } from "../../../../src/api/conditions.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { agedPriority, EARNED_MS, PRIORITIES } from "../../../../src/capacity/placement/priority.ts";
 

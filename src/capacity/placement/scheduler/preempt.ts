@@ -1,7 +1,6 @@
 /** Preemption: finds the host and the victims with the lowest cost. */
 import { compareText } from "../../../util/text.ts";
-import type { Demand, HostClaim } from "../types.ts";
-import { needBytes } from "../types.ts";
+import { type Demand, type HostClaim, needBytes } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
 import {
   evictionPriority,

@@ -153,7 +153,6 @@ interface LogQuestion {
   readonly tail: number;
 }
 
-/** Reads the log of a service as long as the tab is open. */
 interface Logs {
   readonly ring: LogRing;
   readonly at: "reading" | "ended" | "failed";
@@ -164,6 +163,7 @@ interface Logs {
 /** A busy log changes the page at most this often. */
 const SHOW_MS = 100;
 
+/** Reads the log of a service as long as the tab is open. */
 function useLogs({ namespace, service, replica, filter, tail }: LogQuestion): Logs {
   const ring = useRef(new LogRing());
   const [, setShown] = useState(0);
