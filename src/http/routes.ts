@@ -40,7 +40,7 @@ export interface RouteOptions {
   readonly refuse?: (status: 404 | 405, message: string) => HttpResponse;
   /** The response to a request whose handler failed. Default: the error as plain text. */
   readonly onError?: (error: unknown) => HttpResponse;
-  /** Called once a handler and `send` have ended the response; its client may not have read it. */
+  /** Called when the handler is done and its response is sent; the client may not have read it. */
   readonly onAnswered?: (response: ServerResponse) => void;
 }
 

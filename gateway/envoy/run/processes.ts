@@ -83,7 +83,7 @@ class Chain implements EnvoyProcesses {
     const dead: (typeof runs)[number][] = [];
     for (const run of runs.sort((a, b) => a.epoch - b.epoch || a.mtimeMs - b.mtimeMs)) {
       const member = await this.#watch(run, (onChange) => supervisor.adopt(this.#dir(run), onChange));
-      if (member?.process.state().at === "ended") await this.#untilGone(member);
+      if (member?.process.state().at === "ended") await this.#waitForExit(member);
       else if (member !== undefined && member.process.state().at !== "gone") this.#add(member);
       if (member === undefined || member.process.state().at === "gone") dead.push(run);
     }
@@ -142,7 +142,7 @@ class Chain implements EnvoyProcesses {
   }
 
   /** It has exited, and what is left of its session may hold the port. */
-  async #untilGone(member: Member): Promise<void> {
+  async #waitForExit(member: Member): Promise<void> {
     const late = Promise.withResolvers<void>();
     const cancel = this.#options.clock.after(END_GRACE_MS, late.resolve);
     this.#follow(member);
