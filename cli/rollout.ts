@@ -46,7 +46,9 @@ export function configureRollout(command: Command): void {
     .addOption(outputFlag())
     .action(rolloutHistory);
   addNamespacedFlags(command.command("restart"))
-    .description("Replace the pods of a service, with the current images and defaults of the controller")
+    .description(
+      "Replace the pods of a service, with the current images and defaults of the controller, or update a service, also on hosts, to its BackendRuntime",
+    )
     .argument(...SERVICE, parseServiceName)
     .action(rolloutRestart);
   addNamespacedFlags(command.command("undo"))

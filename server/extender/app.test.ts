@@ -15,6 +15,7 @@ import {
 } from "../../test/bed/gpu-classes.ts";
 import { until } from "../../test/bed/until.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
+import { parseServerConfig } from "../config.ts";
 import { type AppOptions, createApp, listenForSchedulers } from "./app.ts";
 import { needOf } from "./decide.ts";
 import { createExtenderCounters } from "./metrics.ts";
@@ -151,6 +152,12 @@ test("it closes although a client has connected and asked nothing", async () => 
   await once(silent, "connect");
   const left = once(silent.resume(), "close");
   await Promise.all([close(), left]);
+});
+
+test("plain HTTP is refused on addresses that other machines reach", () => {
+  const given = { kubeconfig: "/kubeconfig", extenderPort: 8443 };
+  expect(parseServerConfig({ ...given, address: "127.0.0.1" })).toMatchObject(given);
+  expect(() => parseServerConfig({ ...given, address: "0.0.0.0" })).toThrow(/extenderTlsCert/);
 });
 
 /** Sends the headers of a request with so many bytes, and the first of them. */

@@ -326,6 +326,16 @@ withHelm.each<[set: string, args: string]>([
   expect(JSON.stringify(objects)).not.toContain(":null");
 });
 
+withHelm(`only the peers that are named reach the port for schedulers${needsHelm}`, async () => {
+  const extender = "scheduler.extender.enabled=true,scheduler.extender.from[0].ipBlock.cidr=10.0.0.0/24";
+  const objects = await render(helm, "--set", `server.enabled=true,${extender}`);
+  const policy = objects.find(
+    ({ kind, metadata }) => kind === "NetworkPolicy" && metadata.name === "metalbridge-scheduler-extender",
+  );
+  const from = [{ ipBlock: { cidr: "10.0.0.0/24" } }];
+  expect(policy).toMatchObject({ spec: { ingress: [{ ports: [{ port: "extender" }], from }] } });
+});
+
 withHelm(`without replicas there are no pods, and no image is needed${needsHelm}`, async () => {
   const objects = await render(helm, "--set", "replicas=0,image.repository=");
   expect(objects.map(({ kind }) => kind)).not.toContain("Deployment");

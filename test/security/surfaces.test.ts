@@ -24,6 +24,7 @@ const WHATS = ["bodies", "headers", "connections", "names", "numbers", "ports"];
 const surfaces = {
   Gateway: ["no key", "key", "tenant", "web page", "engine", "host"],
   Console: ["no session", "reader", "tenant", "web page", "engine", "host"],
+  "Scheduler extender": ["no key"],
 } as const;
 const accounts = rowsBelow("Accounts of the chart");
 const rows = [...Object.keys(surfaces).flatMap(rowsBelow), ...accounts];
