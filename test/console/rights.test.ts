@@ -17,7 +17,6 @@ const PAGES: Readonly<Record<string, readonly string[]>> = {
   "/fits": ["get density/nodes"],
   "/fits?tab=catalog": ["get density/catalog"],
   "/fits?tab=query&model=Qwen2.5-7B": ["get density/query"],
-  "/fits?tab=query&model=Qwen%2FQwen2.5-7B-Instruct": ["get density/query", "create density/simulate"],
   "/topology": [],
   "/topology?view=list": [],
   "/playground": [],
