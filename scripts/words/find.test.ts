@@ -1,9 +1,9 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { findInTree } from "../words.ts";
 import { findWords } from "./find.ts";
 import { wordRules } from "./rules.ts";
+import { findInTree } from "./tree.ts";
 
 const phrases = [
   "it is retried by itself",
