@@ -132,6 +132,10 @@ function lineOf(row: UsageLine, by: readonly Grouping[]): UsageLine {
   const { requests, tokensIn, tokensCached, tokensOut, estimatedRequests } = row;
   return {
     ...Object.fromEntries(by.map((name) => [name, row[name] ?? ""])),
-    ...{ requests, tokensIn, tokensCached, tokensOut, estimatedRequests },
+    requests,
+    tokensIn,
+    tokensCached,
+    tokensOut,
+    estimatedRequests,
   };
 }

@@ -164,7 +164,16 @@ function createGateway(ports: Ports) {
     corsOrigins: config.corsOrigins,
   });
   return {
-    ...{ client, models, keys, queues, metrics, accounting, demand, requests, envoy, authenticate },
+    client,
+    models,
+    keys,
+    queues,
+    metrics,
+    accounting,
+    demand,
+    requests,
+    envoy,
+    authenticate,
     synced: Promise.all(reflectors.map((one) => one.whenSynced())),
     notReady: () =>
       reflectors.every((one) => one.isSynced()) ? folder.waitsFor() : "the first list of the cluster",
@@ -247,7 +256,10 @@ async function listenForHealth(
   apiRequests: Tally,
 ): Promise<number> {
   const facts = () => ({
-    ...{ metrics, queues, models, apiRequests },
+    metrics,
+    queues,
+    models,
+    apiRequests,
     ...accounting.facts(),
     keys: { valid: keys.size() - keys.problems().size, invalid: keys.problems().size },
     isEnvoyRunning: envoy.isRunning(),

@@ -85,6 +85,14 @@ test("a pure folder may take types from a file with effects, and nothing else", 
   expect(findStructure([{ file, text: use("../runner.ts") }])).toHaveLength(1);
 });
 
+test("nothing imports a program of npm, tests included", () => {
+  for (const file of ["scripts/words/a.ts", "src/b.test.ts"]) {
+    const folders = file.split("/").length - 1;
+    const text = use(`${"../".repeat(folders)}scripts/words.ts`);
+    expect(findStructure([{ file, text }])).toContainEqual(expect.stringContaining("runs on import"));
+  }
+});
+
 test("files must not form a circle, even by types alone", () => {
   const circle = [
     { file: "agent/a.ts", text: 'import type { B } from "./b.ts";\n' },

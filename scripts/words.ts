@@ -1,3 +1,4 @@
+/** `npm run words [-- PATH…]`: the words and characters that the list forbids, in the files that it holds. */
 import { root } from "./project/root.ts";
 import { findInTree } from "./words/tree.ts";
 

@@ -156,7 +156,10 @@ function createHistograms(startMs: number): Histograms {
         .filter(({ series }) => series.size > 0)
         .map(({ name, unit, description, series }) => {
           const dataPoints = Array.from(series.values(), ({ attributes, histogram }) => ({
-            ...{ attributes, ...times, sum: histogram.sum, explicitBounds: histogram.bounds },
+            attributes,
+            ...times,
+            sum: histogram.sum,
+            explicitBounds: histogram.bounds,
             count: String(histogram.counts.reduce((sum, count) => sum + count, 0)),
             bucketCounts: histogram.counts.map(String),
           }));

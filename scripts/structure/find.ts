@@ -19,7 +19,8 @@ const PACKAGES_WITH_EFFECTS = /^(node:|pino$|@kubernetes\/|systeminformation$|un
 export function findStructure(sources: readonly SourceText[]): string[] {
   const product = sources.filter(({ file }) => !isForTests(file));
   const imports = product.flatMap(({ file, text }) => importsOf(file, text));
-  return [...imports.flatMap(forbidden), ...circles(imports)].toSorted();
+  const all = sources.flatMap(({ file, text }) => importsOf(file, text));
+  return [...imports.flatMap(forbidden), ...all.flatMap(startsProgram), ...circles(imports)].toSorted();
 }
 
 export interface Room {
@@ -57,6 +58,13 @@ function layerOf(file: string): Layer | undefined {
 /** Developer commands share fixtures with tests, and the one builder of farms. */
 const mayUseTestCode = ({ from, to }: Import) =>
   from.startsWith("scripts/") && (to.startsWith("test/bed/") || !to.startsWith("test/"));
+
+/** Whoever imports a program of npm, also a test, runs it. */
+function startsProgram({ from, to }: Import): string[] {
+  return /^scripts\/[^/]+\.ts$/.test(to)
+    ? [`${from} imports ${to}, which runs on import: move what it needs into a file of its own`]
+    : [];
+}
 
 function forbidden(found: Import): string[] {
   const layer = layerOf(found.from);

@@ -143,9 +143,15 @@ test("a body above the limit is refused by its length, before it is sent", async
 test("it closes although a client has connected and asked nothing", async () => {
   const cluster = { factsOf: () => undefined, needOf: () => undefined };
   const { port, close } = await listenForSchedulers({
-    ...{ address: "127.0.0.1", port: 0, files: undefined, signal: new AbortController().signal },
-    ...{ cluster, weights: DEFAULT_SCORE_WEIGHTS, counters: createExtenderCounters() },
-    ...{ clock: { monotonicMs: () => 0 }, log: keepLines([]) },
+    address: "127.0.0.1",
+    port: 0,
+    files: undefined,
+    signal: new AbortController().signal,
+    cluster,
+    weights: DEFAULT_SCORE_WEIGHTS,
+    counters: createExtenderCounters(),
+    clock: { monotonicMs: () => 0 },
+    log: keepLines([]),
   });
   const silent = connect(port, "127.0.0.1");
   silent.write("POST /filter HTTP/1.1\r\n");

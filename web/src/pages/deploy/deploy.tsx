@@ -215,7 +215,7 @@ function DeployPreview({
   readonly meaning: Meaning;
   /** The objects that will be created, also if their YAML was edited. */
   readonly deployment: Deployment | undefined;
-  /** Of the model in the catalog, in tokens. */
+  /** Context for which the model in the catalog was trained, in tokens. */
   readonly trainedContext: number | undefined;
 }) {
   const hosts = useList("hosts").rows;

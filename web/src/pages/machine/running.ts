@@ -31,7 +31,7 @@ export interface Running {
   /** `namespace/name`. */
   readonly service: string;
   readonly message: string;
-  /** Of replicas only. */
+  /** Only replicas have it. */
   readonly claimBytes?: number | undefined;
   readonly usedBytes?: number | undefined;
   readonly restarts?: number | undefined;

@@ -8,7 +8,7 @@ import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
 import { countReady } from "../../parts/state.tsx";
 
-/** Of the line of tokens. */
+/** Size of the line of tokens. */
 const WIDTH = 120;
 const HEIGHT = 20;
 

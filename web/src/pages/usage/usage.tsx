@@ -179,7 +179,7 @@ function save(records: readonly UsageRecord[], days: readonly string[]): void {
 const LABEL_MONTH = "metalbridge.dev/usage-month";
 const GATEWAY_NAMESPACE = "metalbridge-system";
 
-/** Of some months, from all namespaces, or from that of the gateway for readers with fewer rights. */
+/** The usage records of some months, from all namespaces, or from that of the gateway for readers with fewer rights. */
 async function usageRecords(months: readonly string[], signal: AbortSignal): Promise<readonly UsageRecord[]> {
   const query = { labelSelector: `${LABEL_MONTH} in (${months.join(",")})`, limit: "2000" };
   const list = (namespace?: string) =>
