@@ -19,8 +19,7 @@ const PACKAGES_WITH_EFFECTS = /^(node:|pino$|@kubernetes\/|systeminformation$|un
 export function findStructure(sources: readonly SourceText[]): string[] {
   const product = sources.filter(({ file }) => !isForTests(file));
   const imports = product.flatMap(({ file, text }) => importsOf(file, text));
-  const all = sources.flatMap(({ file, text }) => importsOf(file, text));
-  return [...imports.flatMap(forbidden), ...all.flatMap(startsProgram), ...circles(imports)].toSorted();
+  return [...imports.flatMap(forbidden), ...startedPrograms(sources), ...circles(imports)].toSorted();
 }
 
 export interface Room {
@@ -60,10 +59,15 @@ const mayUseTestCode = ({ from, to }: Import) =>
   from.startsWith("scripts/") && (to.startsWith("test/bed/") || !to.startsWith("test/"));
 
 /** Whoever imports a program of npm, also a test, runs it. */
-function startsProgram({ from, to }: Import): string[] {
-  return /^scripts\/[^/]+\.ts$/.test(to)
-    ? [`${from} imports ${to}, which runs on import: move what it needs into a file of its own`]
-    : [];
+function startedPrograms(sources: readonly SourceText[]): string[] {
+  const programs = new Set(sources.flatMap(({ file }) => (/^scripts\/[^/]+\.ts$/.test(file) ? [file] : [])));
+  return sources
+    .flatMap(({ file, text }) => importsOf(file, text))
+    .filter(({ to }) => programs.has(to))
+    .map(
+      ({ from, to }) =>
+        `${from} imports ${to}, which runs on import: move what it needs into a file of its own`,
+    );
 }
 
 function forbidden(found: Import): string[] {
