@@ -58,7 +58,7 @@ function layerOf(file: string): Layer | undefined {
 const mayUseTestCode = ({ from, to }: Import) =>
   from.startsWith("scripts/") && (to.startsWith("test/bed/") || !to.startsWith("test/"));
 
-/** Whoever imports a program of npm, also a test, runs it. */
+/** Any import of a program of npm, also by a test, runs it. */
 function startedPrograms(sources: readonly SourceText[]): string[] {
   const programs = new Set(sources.flatMap(({ file }) => (/^scripts\/[^/]+\.ts$/.test(file) ? [file] : [])));
   return sources

@@ -44,16 +44,20 @@ export function bodyOfApply<T extends KubeObject>(
   };
 }
 
-/** YAML's line breaks other than CR and LF, its byte order mark, and characters that YAML readers reject. */
-const NOT_VERBATIM_IN_YAML = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
+/**
+ * Characters that Go escapes; YAML's line breaks other than CR and LF; YAML's byte order mark; and characters that YAML readers
+ * reject.
+ */
+const ESCAPED = /[<>&\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
 
 /**
- * The text of the body. The server parses an apply as YAML, which rejects some characters that JSON allows and folds others
- * to a space. Escaped characters are stored unchanged.
+ * The text of a request's body. The server keeps the data of a ControllerRevision byte for byte, and compares it with what Go
+ * makes of it, so an unescaped `&` would make each patch a change of immutable data. It parses an apply as YAML, which rejects
+ * some characters that JSON allows and folds others to a space. Escaped characters are stored unchanged.
  */
-export function textOfApply(body: ApplyBody): string {
+export function textOfBody(body: unknown): string {
   return JSON.stringify(body).replace(
-    NOT_VERBATIM_IN_YAML,
+    ESCAPED,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }

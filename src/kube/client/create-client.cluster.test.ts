@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
-import { CONFIG_MAPS, ENDPOINT_SLICES, NAMESPACES, SERVICES } from "../kinds.ts";
+import { CONFIG_MAPS, CONTROLLER_REVISIONS, ENDPOINT_SLICES, NAMESPACES, SERVICES } from "../kinds.ts";
 import type { ConfigMap, EndpointSlice, Service } from "../objects.ts";
 import type { ApiResult, Kind, KubeObject } from "../types.ts";
 import { connect } from "./connect.ts";
@@ -59,6 +59,18 @@ describe("results of the real API server", () => {
     value(await client.remove(CONFIG_MAPS, ref, { uid: created.metadata.uid ?? "" }));
     expect(failure(await client.get(CONFIG_MAPS, ref))).toBe("404 notFound");
     expect(failure(await client.remove(CONFIG_MAPS, ref))).toBe("404 notFound");
+  });
+
+  it("patches an object whose immutable data holds characters that Go escapes", async () => {
+    using opened = await open();
+    const { client, cluster } = opened;
+    await using namespace = await cluster.namespace();
+    const metadata = { namespace: namespace.name, name: "a" };
+    const data = { command: "a < b && c > d", separators: "\u2028\u2029" };
+    value(await client.create(CONTROLLER_REVISIONS, { metadata, revision: 1, data }));
+    const operations = [{ op: "replace" as const, path: "/revision", value: 2 }];
+    value(await client.jsonPatch(CONTROLLER_REVISIONS, metadata, operations));
+    expect(value(await client.get(CONTROLLER_REVISIONS, metadata))).toMatchObject({ revision: 2, data });
   });
 
   it("distinguishes a missing object from a kind that is not installed", async () => {

@@ -1,7 +1,7 @@
 /** The typed client: one request per call, and every outcome is a value. */
 
 import { parseJson } from "../../util/parse-json.ts";
-import { bodyOfApply, textOfApply } from "../apply/body.ts";
+import { bodyOfApply, textOfBody } from "../apply/body.ts";
 import { applyDiffers } from "../apply/differs.ts";
 import { failureOfBadBody } from "../errors.ts";
 import { apiVersionOf, collectionPath, objectPath } from "../paths.ts";
@@ -104,7 +104,7 @@ class Client {
         force: String(isForced),
       }),
       contentType: "application/apply-patch+yaml",
-      body: textOfApply(body),
+      body: textOfBody(body),
     });
     if (result.ok) return { ok: true, value: { object: result.value, sent: true } };
     return isOtherUid(result.error) ? failed({ ...result.error, kind: "conflict" }) : result;
@@ -120,7 +120,7 @@ class Client {
       method: "PATCH",
       path: objectPath(kind, ref, options.subresource),
       contentType: "application/json-patch+json",
-      body: JSON.stringify(operations),
+      body: textOfBody(operations),
     });
     return !result.ok && isFailedTest(result.error) ? failed({ ...result.error, kind: "conflict" }) : result;
   }
@@ -136,7 +136,7 @@ class Client {
     const answer = await this.#send({
       method: "DELETE",
       path: objectPath(kind, ref),
-      body: JSON.stringify(body),
+      body: textOfBody(body),
     });
     return answer.ok ? { ok: true, value: undefined } : answer;
   }
@@ -166,7 +166,7 @@ const WITHOUT_VERSION: ApiFailure = {
 };
 
 function typed<T extends KubeObject>(kind: Kind<T>, object: T): string {
-  return JSON.stringify({ ...object, apiVersion: apiVersionOf(kind), kind: kind.kind });
+  return textOfBody({ ...object, apiVersion: apiVersionOf(kind), kind: kind.kind });
 }
 
 function failed(error: ApiFailure): { readonly ok: false; readonly error: ApiFailure } {
