@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { limitLogSize } from "./log-size.ts";
 
 export interface ChildProgram {
   readonly name: string;
@@ -17,12 +18,14 @@ export interface ChildProgram {
 }
 
 /**
- * Starts `metalbridge <args>` with output to `logFile`.
+ * Starts `metalbridge <args>` with output to `logFile`, whose size is limited.
  * In a separate session, Ctrl-C and hang-up of the terminal do not reach the child, so the verb decides the order of stopping.
  * The pipe on standard input stops the child even if the verb is killed.
  */
 export function startChild(name: string, args: readonly string[], logFile: string): ChildProgram {
   mkdirSync(dirname(logFile), { recursive: true });
+  const over = new AbortController();
+  limitLogSize(logFile, over.signal);
   const log = openSync(logFile, "a");
   const logFrom = fstatSync(log).size;
   const [entry] = process.argv.slice(1);
@@ -36,6 +39,7 @@ export function startChild(name: string, args: readonly string[], logFile: strin
     child.once("error", (error) => settle(`${name} did not start: ${error.message}`));
     child.once("exit", (code, signal) => settle(`${name} ended with ${signal ?? `exit code ${code}`}`));
   });
+  void ended.then(() => over.abort());
   child.stdin?.on("error", () => {}); // `ended` reports a child that has already exited
   return {
     name,
@@ -96,8 +100,10 @@ export function keepChild(
 
 /** The last lines of the log from this run, for an error message. */
 export function logTail(child: Pick<ChildProgram, "logFile" | "logFrom">, lines: number): string {
-  return readFileSync(child.logFile)
-    .subarray(child.logFrom)
+  const log = readFileSync(child.logFile);
+  // A log that has become too large continues in an empty file.
+  return log
+    .subarray(log.length < child.logFrom ? 0 : child.logFrom)
     .toString("utf8")
     .trimEnd()
     .split("\n")

@@ -1,9 +1,9 @@
 /** Keeps one component running: a crash is logged, and the component restarted with backoff. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Log } from "../../../src/util/ports.ts";
+import { limitLogSize } from "../../log-size.ts";
 import type { Component } from "../components/component.ts";
 import { isDiskFull } from "../state/disk.ts";
-import { limitLogSize } from "./log-size.ts";
 import { type ChildExit, startWatched, type WatchedChild } from "./watched-child.ts";
 
 export interface Supervised {

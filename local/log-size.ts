@@ -4,12 +4,13 @@ import { readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 const MAX_BYTES = 32 * 1024 * 1024;
 const EVERY_MS = 10 * 60_000;
 
-/** Checks the size periodically until aborted. The previous content is saved as `<log>.1`. */
+/** Checks the size now and periodically until aborted. The previous content is saved as `<log>.1`. */
 export function limitLogSize(
   file: string,
   signal: AbortSignal,
   limits = { maxBytes: MAX_BYTES, everyMs: EVERY_MS },
 ): void {
+  truncateIfLarge(file, limits.maxBytes);
   const timer = setInterval(() => truncateIfLarge(file, limits.maxBytes), limits.everyMs);
   timer.unref();
   signal.addEventListener("abort", () => clearInterval(timer), { once: true });
