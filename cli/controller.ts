@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import { parseControllerConfig } from "../controller/config.ts";
 import { runController } from "../controller/main.ts";
-import { PREFLIGHT_MODES } from "../controller/preflight/review.ts";
+import { PREFLIGHT_MODES } from "../controller/options/preflight/review.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";

@@ -3,15 +3,15 @@ import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { scoreWeightsSchema } from "../src/capacity/score.ts";
-import { benchmarksConfigSchema } from "./benchmark/config.ts";
-import { externalMetricsConfigSchema } from "./external-metrics/config.ts";
-import { labelsConfigSchema } from "./labels/config.ts";
-import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
-import { modelConfigSchema } from "./model/config.ts";
-import { preflightConfigSchema } from "./preflight/config.ts";
-import { podsConfigSchema } from "./service/pods/config.ts";
-import { routesConfigSchema } from "./service/routes/config.ts";
-import { tunnelConfigSchema } from "./tunnel/config.ts";
+import { modelConfigSchema } from "./models/config.ts";
+import { benchmarksConfigSchema } from "./options/benchmark/config.ts";
+import { externalMetricsConfigSchema } from "./options/external-metrics/config.ts";
+import { labelsConfigSchema } from "./options/labels/config.ts";
+import { liveEvictionConfigSchema } from "./options/live-eviction/config.ts";
+import { preflightConfigSchema } from "./options/preflight/config.ts";
+import { tunnelConfigSchema } from "./options/tunnel/config.ts";
+import { podsConfigSchema } from "./pods/config.ts";
+import { routesConfigSchema } from "./services/routes/config.ts";
 
 export const controllerConfigSchema = z
   .strictObject({

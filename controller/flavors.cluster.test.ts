@@ -10,7 +10,7 @@ import {
   inferenceService,
   startBench,
 } from "../test/controller/bench.ts";
-import { createObserver } from "./service/pods/fixtures/observe.ts";
+import { createObserver } from "./pods/fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };

@@ -19,11 +19,11 @@ import { helmIn, helmProgram, needsHelm, render } from "../test/chart/helm.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 import { inferenceService } from "../test/controller/bench.ts";
-import { type Certificates, planCertificates } from "./certificates/certificate.ts";
-import { certificatesIn } from "./certificates/rotation.ts";
 import { parseControllerConfig } from "./config.ts";
+import { type Certificates, planCertificates } from "./frame/certificates/certificate.ts";
+import { certificatesIn } from "./frame/certificates/rotation.ts";
 import { type ControllerOptions, runController } from "./main.ts";
-import { WEBHOOK_NAME } from "./preflight/config.ts";
+import { WEBHOOK_NAME } from "./options/preflight/config.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const ownCluster = oneCluster({ crds: false });

@@ -16,7 +16,7 @@ import { quietLog } from "../test/cluster/quiet-log.ts";
 import { renewLease } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
-import { hasServingEndpoint } from "./host/plan.ts";
+import { hasServingEndpoint } from "./hosts/host/plan.ts";
 
 const HOST_COUNT = 50;
 const NS = "fleet";

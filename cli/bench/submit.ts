@@ -5,7 +5,7 @@ import { access, constants, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { stringify } from "yaml";
 import type { z } from "zod";
-import { gpusOf } from "../../controller/workload/gpus.ts";
+import { gpusOf } from "../../controller/pods/workload/gpus.ts";
 import {
   BENCHMARK_RUNS,
   BENCHMARK_TOKENS,

@@ -8,7 +8,7 @@ import {
   type ProbeEnd,
   probeFailed,
   probeNodeFailure,
-} from "../../controller/workload/one-shot-pod.ts";
+} from "../../controller/pods/workload/one-shot-pod.ts";
 import { nearestNames } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { machineFromHost } from "../../fitness/density/place.ts";

@@ -5,7 +5,7 @@ import {
   probeFailed,
   probeNodeFailure,
   readProbePod,
-} from "../../controller/workload/one-shot-pod.ts";
+} from "../../controller/pods/workload/one-shot-pod.ts";
 import { A100S, aHost, aNode, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
 import { machineFromHost } from "../../fitness/density/place.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";

@@ -1,6 +1,6 @@
 /** Ranks the reports of nodes and Hosts, in the format of llmfit-cluster-fit. Pure. */
 
-import type { ProbeEnd } from "../../controller/workload/one-shot-pod.ts";
+import type { ProbeEnd } from "../../controller/pods/workload/one-shot-pod.ts";
 import { createMatcher } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { type Fit, fitOn } from "../../fitness/density/fits.ts";

@@ -1,7 +1,7 @@
 /** Runs a probe pod in the cluster, with the image of the controller, and always deletes it. */
 
-import { runProbe } from "../../controller/service/pods/probe.ts";
-import type { ProbeEnd, ProbeFailure } from "../../controller/workload/one-shot-pod.ts";
+import { runProbe } from "../../controller/pods/probe.ts";
+import type { ProbeEnd, ProbeFailure } from "../../controller/pods/workload/one-shot-pod.ts";
 import { DEPLOYMENTS, PODS } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { ApiResult } from "../../src/kube/types.ts";

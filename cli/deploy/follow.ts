@@ -1,6 +1,6 @@
 /** Follows a service until it is Ready, and prints the phases of the service, its Model and its replicas, and the downloads. */
 
-import { lacksFile } from "../../controller/scheduler/refusals.ts";
+import { lacksFile } from "../../controller/frame/scheduler/refusals.ts";
 import { createDownloadBar, type DownloadProgress } from "../../local/download-bar.ts";
 import { type ErrorCode, errorCatalog, MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";

@@ -6,7 +6,7 @@ import {
   type ProbeEnd,
   runOnceContainer,
   WITHOUT_MESH,
-} from "../../controller/workload/one-shot-pod.ts";
+} from "../../controller/pods/workload/one-shot-pod.ts";
 import { defaultRemedy, MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { LABEL_HOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
-import { createGroupings } from "../watches/watches.ts";
+import { createGroupings } from "../frame/watches/watches.ts";
 import { type ChangePorts, createHandlers } from "./changes.ts";
 
 type Stored = NonNullable<NonNullable<Host["status"]>["models"]>[number];

@@ -16,16 +16,16 @@ import type { Node } from "../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { momentOf } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { ControllerScheduler } from "../scheduler/scheduler.ts";
-import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
-import type { FlavorChooser } from "../service/flavor-report.ts";
-import type { ServiceMemory } from "../service/hosts/memory.ts";
-import type { IdleServices } from "../service/idle-report.ts";
-import type { LivePerformance } from "../service/performance/live-performance.ts";
-import { isNodeReady } from "../service/pods/node-problems.ts";
-import type { ChangeHandlers } from "../watches/contract.ts";
-import { serviceOfPod } from "../watches/pod-watches.ts";
-import type { Watches } from "../watches/watches.ts";
+import type { ControllerScheduler } from "../frame/scheduler/scheduler.ts";
+import type { FlavorChooser } from "../frame/service/flavor-report.ts";
+import type { IdleServices } from "../frame/service/idle-report.ts";
+import type { ChangeHandlers } from "../frame/watches/contract.ts";
+import { serviceOfPod } from "../frame/watches/pod-watches.ts";
+import type { Watches } from "../frame/watches/watches.ts";
+import type { ServiceMemory } from "../hosts/memory.ts";
+import { accessKeyOf, replicaSecretsOf } from "../hosts/secrets/secret-access.ts";
+import { isNodeReady } from "../pods/node-problems.ts";
+import type { LivePerformance } from "../services/performance/live-performance.ts";
 import { enqueueBenchmarks, type Queues } from "./queues.ts";
 
 export interface ChangePorts {

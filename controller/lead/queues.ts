@@ -8,8 +8,8 @@ import {
   type Queue,
   type Recheck,
 } from "../../src/kube/queue.ts";
-import type { ControllerMetrics } from "../metrics.ts";
-import type { Watches } from "../watches/watches.ts";
+import type { ControllerMetrics } from "../frame/metrics/metrics.ts";
+import type { Watches } from "../frame/watches/watches.ts";
 
 export interface Queues {
   readonly services: Queue<string>;

@@ -1,13 +1,13 @@
 /** Creates the paths on which services run. The first is the default. */
 
-import { createGroupsPath } from "../service/groups/path.ts";
-import { createHostsPath } from "../service/hosts/path.ts";
-import type { HostsPathPorts } from "../service/hosts/ports.ts";
-import type { ServicePath } from "../service/path.ts";
-import { createNoPodsPath } from "../service/pods/no-pods.ts";
-import { createPodsPath } from "../service/pods/path.ts";
-import type { PodsPorts } from "../service/pods/ports.ts";
-import { createBothPath } from "../service/split/path.ts";
+import type { ServicePath } from "../frame/service/path.ts";
+import { createHostsPath } from "../hosts/path.ts";
+import type { HostsPathPorts } from "../hosts/ports.ts";
+import { createGroupsPath } from "../pods/groups/path.ts";
+import { createNoPodsPath } from "../pods/no-pods.ts";
+import { createPodsPath } from "../pods/path.ts";
+import type { PodsPorts } from "../pods/ports.ts";
+import { createBothPath } from "../services/split/path.ts";
 
 export function createPaths(
   hostsPorts: HostsPathPorts,

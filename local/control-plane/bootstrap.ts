@@ -1,6 +1,6 @@
 /** Applies the CRDs, namespaces, roles, policies and priority classes of Metalbridge at each start of a local control plane. */
 import { setTimeout as pause } from "node:timers/promises";
-import { priorityClasses } from "../../controller/workload/priorities.ts";
+import { priorityClasses } from "../../controller/pods/workload/priorities.ts";
 import { clusterAccess } from "../../src/api/access/cluster.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, NAMESPACE_HOSTS, NAMESPACE_JOIN, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";

@@ -1,7 +1,7 @@
 /** Every generated file with its content. */
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
-import { priorityClasses } from "../../controller/workload/priorities.ts";
+import { priorityClasses } from "../../controller/pods/workload/priorities.ts";
 import { openApiDocument } from "../../server/rest/openapi.ts";
 import { flowControl } from "../../src/api/access/flow-control.ts";
 import { hostPolicies } from "../../src/api/access/host-policies.ts";

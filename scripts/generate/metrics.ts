@@ -1,7 +1,7 @@
 /** Parts of docs/observability.md: every metric of the agent, of `metalbridge node`, the controller, the gateway and the server. */
 import { agentMetrics } from "../../agent/metrics/families.ts";
 import { nodeMetrics } from "../../agent/node/gauges.ts";
-import { controllerMetrics } from "../../controller/metrics/families.ts";
+import { controllerMetrics } from "../../controller/frame/metrics/families.ts";
 import { gatewayFamilies } from "../../gateway/metrics.ts";
 import { extenderMetrics } from "../../server/extender/metrics.ts";
 import { serverMetrics } from "../../server/metrics.ts";

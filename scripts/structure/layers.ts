@@ -101,7 +101,7 @@ export const LAYERS: readonly Layer[] = [
   })),
   { folder: "controller/", imports: ["src/"] },
   { folder: "controller/main.ts", imports: ["src/", "controller/", FITNESS] },
-  { folder: "controller/workload/", imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
+  { folder: "controller/pods/workload/", imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
   { folder: "server/", imports: ["src/", FITNESS] },
   { folder: "gateway/", imports: ["src/"] },
   { folder: "launchd/", imports: ["src/"] },

@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { priorityClasses } from "../../controller/workload/priorities.ts";
+import { priorityClasses } from "../../controller/pods/workload/priorities.ts";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { findMonitoringCrds } from "../../scripts/setup/definitions.mjs";

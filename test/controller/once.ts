@@ -5,13 +5,13 @@
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import { readCatalogFiles } from "../../cli/catalog/read.ts";
-import { benchmarksSettingsOf } from "../../controller/benchmark/config.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
-import { labelPrefixOf } from "../../controller/labels/config.ts";
+import { createControllerMetrics } from "../../controller/frame/metrics/metrics.ts";
 import { assemble, type Leader, type LeadOptions } from "../../controller/lead/lead.ts";
-import { createControllerMetrics } from "../../controller/metrics.ts";
-import { podsSettingsOf, probingOf } from "../../controller/service/pods/config.ts";
-import { routeSettingsOf } from "../../controller/service/routes/config.ts";
+import { benchmarksSettingsOf } from "../../controller/options/benchmark/config.ts";
+import { labelPrefixOf } from "../../controller/options/labels/config.ts";
+import { podsSettingsOf, probingOf } from "../../controller/pods/config.ts";
+import { routeSettingsOf } from "../../controller/services/routes/config.ts";
 import { createFitness } from "../../fitness/fitness.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";

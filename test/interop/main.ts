@@ -7,12 +7,12 @@ import {
   TEMPLATE,
   type TriedRuntime,
   triedCommands,
-} from "../../controller/workload/fixtures/interop-cases.ts";
+} from "../../controller/pods/workload/fixtures/interop-cases.ts";
 import {
   checkInterop,
   type InteropCheck,
   type InteropFacts,
-} from "../../controller/workload/fixtures/interop-facts.ts";
+} from "../../controller/pods/workload/fixtures/interop-facts.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { readArguments, runCommand, UsageError } from "../../scripts/project/release-error.ts";

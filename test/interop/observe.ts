@@ -1,12 +1,12 @@
 /** Tries the container of a pod on a real engine, point by point. */
 import { setTimeout as after } from "node:timers/promises";
-import { STOP_SECONDS, WITHDRAWAL_SECONDS } from "../../controller/workload/drain.ts";
+import { STOP_SECONDS, WITHDRAWAL_SECONDS } from "../../controller/pods/workload/drain.ts";
 import {
   SERVED,
   servedContainer,
   type TriedRuntime,
-} from "../../controller/workload/fixtures/interop-cases.ts";
-import type { End, InteropFacts } from "../../controller/workload/fixtures/interop-facts.ts";
+} from "../../controller/pods/workload/fixtures/interop-cases.ts";
+import type { End, InteropFacts } from "../../controller/pods/workload/fixtures/interop-facts.ts";
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import { freePort } from "../bed/ports.ts";
 import { endWithin, type Place, type PodProcess, startContainer, startPreStop } from "./pod-process.ts";

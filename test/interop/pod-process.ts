@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as after } from "node:timers/promises";
-import { SEND_FIRST_TERM } from "../../controller/workload/drain.ts";
-import type { End } from "../../controller/workload/fixtures/interop-facts.ts";
+import { SEND_FIRST_TERM } from "../../controller/pods/workload/drain.ts";
+import type { End } from "../../controller/pods/workload/fixtures/interop-facts.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
 
 export const KEY = "a-key-of-clients";

@@ -1,6 +1,6 @@
 /** What clients, probes and Prometheus ask of an engine. */
 import { setTimeout as after } from "node:timers/promises";
-import type { InteropFacts, Stream } from "../../controller/workload/fixtures/interop-facts.ts";
+import type { InteropFacts, Stream } from "../../controller/pods/workload/fixtures/interop-facts.ts";
 import { KEY, type PodProcess } from "./pod-process.ts";
 
 const POLL_MS = 100;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentMetrics } from "../../agent/metrics/families.ts";
-import { controllerMetrics } from "../../controller/metrics/families.ts";
+import { controllerMetrics } from "../../controller/frame/metrics/families.ts";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { startPart } from "../bed/part.ts";
 import { installRelease } from "../bed/release.ts";

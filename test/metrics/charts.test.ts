@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { agentMetrics } from "../../agent/metrics/families.ts";
-import { controllerMetrics, HOST_CONDITIONS } from "../../controller/metrics/families.ts";
+import { controllerMetrics, HOST_CONDITIONS } from "../../controller/frame/metrics/families.ts";
 import { serverMetrics } from "../../server/metrics.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { REPLICA_PHASES } from "../../src/api/inference-replica.ts";

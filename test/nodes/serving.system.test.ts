@@ -6,7 +6,7 @@ import {
   benchmarkLabel,
   type JobState,
   readBenchmarkJob,
-} from "../../controller/benchmark/job.ts";
+} from "../../controller/options/benchmark/job.ts";
 import { OUR_IMAGE } from "../../scripts/images/for-tests.ts";
 import { MODELS } from "../../src/api/kinds.ts";
 import { DEPLOYMENTS, ENDPOINT_SLICES, JOBS, NODES, PODS, SERVICES } from "../../src/kube/kinds.ts";

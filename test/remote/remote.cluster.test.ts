@@ -6,7 +6,7 @@ import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { createTokenAuthorizer } from "../../agent/remote/authorize.ts";
-import { startTunnel } from "../../controller/tunnel/tunnel.ts";
+import { startTunnel } from "../../controller/options/tunnel/tunnel.ts";
 import { manualClock } from "../../gateway/testing/manual-clock.ts";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, remoteAudience } from "../../src/api/access/remote.ts";
 import { LABEL_SERVICE, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";

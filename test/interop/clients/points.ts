@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { isDeepStrictEqual, promisify } from "node:util";
 import { gzipSync } from "node:zlib";
-import type { InteropCheck } from "../../../controller/workload/fixtures/interop-facts.ts";
+import type { InteropCheck } from "../../../controller/pods/workload/fixtures/interop-facts.ts";
 import { findOnPath } from "../../../scripts/setup/command.mjs";
 import { API_VERSION } from "../../../src/api/group.ts";
 import { type Objects, objectsOf } from "../../bed/objects.ts";

@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as after } from "node:timers/promises";
-import type { InteropCheck } from "../../../controller/workload/fixtures/interop-facts.ts";
+import type { InteropCheck } from "../../../controller/pods/workload/fixtures/interop-facts.ts";
 import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { getCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";

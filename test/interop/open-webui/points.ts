@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import path from "node:path";
-import type { InteropCheck } from "../../../controller/workload/fixtures/interop-facts.ts";
+import type { InteropCheck } from "../../../controller/pods/workload/fixtures/interop-facts.ts";
 import { errorMessage } from "../../../src/util/error-message.ts";
 import { until } from "../../bed/until.ts";
 import { temporaryFolder } from "../../fixtures/temporary-folder.ts";

@@ -1,0 +1,155 @@
+/** The conditions of a service on hosts. They are always present, so `kubectl wait` can rely on them. Pure. */
+import { type Condition, type ConditionUpdate, setCondition } from "../../../src/api/conditions.ts";
+import { engineDescription, isGated } from "../../../src/engines/registry.ts";
+import { codeOfRejections, describeRejections } from "../../frame/apply/rejection.ts";
+import { isStoppedPhase, type PhaseStatus } from "../../frame/service/phase.ts";
+import { type HostsStatusFacts, readyCount } from "./facts.ts";
+import { hasLostReplicas, isReadingModel, readyReplicasText } from "./phase.ts";
+import { revisionProgressOf } from "./progress.ts";
+import { speedKnown } from "./speed.ts";
+
+export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIso: string): Condition[] {
+  const { metadata, status } = facts.draft.observed.service;
+  const updates = [
+    { ...now, type: "Ready", status: now.phase === "Ready" ? ("True" as const) : ("False" as const) },
+    available(facts, now),
+    progressing(facts, now),
+    degraded(facts, now),
+    placed(facts, now),
+    honored(facts),
+    warnings(facts),
+    keyRequired(facts),
+    speedKnown(facts.draft),
+  ];
+  return updates.flatMap((update) => {
+    const before = status?.conditions?.filter(({ type }) => type === update.type);
+    return setCondition(before, { ...update, observedGeneration: metadata.generation }, nowIso);
+  });
+}
+
+function available(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
+  const type = "Available";
+  if (readyCount(facts) > 0) {
+    return { type, status: "True", reason: "InferenceReady", message: readyReplicasText(facts) };
+  }
+  const isStopped = isStoppedPhase(phase) || reason === "ServiceNameTaken";
+  return { type, status: "False", reason: isStopped ? reason : "NoReadyReplicas", message };
+}
+
+/** Reports a rollout that is in progress or has just completed, or else the phase. */
+function progressing(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
+  const type = "Progressing";
+  const progress =
+    facts.obstacle.at === "none" ? revisionProgressOf(facts) : { at: "none" as const, message: "" };
+  switch (progress.at) {
+    case "complete":
+      return { type, status: "False", reason: "RolloutComplete", message: progress.message };
+    case "rolling":
+      return { type, status: "True", reason: "NewRevisionRollingOut", message: progress.message };
+    case "stopped":
+      return { type, status: "False", reason: "RolloutStopped", message: progress.message };
+    case "none": {
+      const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
+      return { type, status: isMoving ? "True" : "False", reason, message };
+    }
+    default:
+      return progress.at satisfies never;
+  }
+}
+
+/** True if something needs attention, whether or not the service still serves. */
+function degraded(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
+  const type = "Degraded";
+  if (phase === "Failed" || phase === "Degraded") return { type, status: "True", reason, message };
+  const rejected = codeOfRejections(facts.rejections ?? []);
+  if (rejected !== undefined) {
+    return { type, status: "True", reason: rejected, message: describeRejections(facts.rejections ?? []) };
+  }
+  const { resolution } = facts.draft;
+  if (resolution.at === "blocked" && facts.desired > 0 && !isReadingModel(facts)) {
+    return { type, status: "True", reason: resolution.code, message: resolution.message };
+  }
+  if (phase === "WaitingForCapacity" && hasLostReplicas(facts))
+    return { type, status: "True", reason, message };
+  return { type, status: "False", reason: "AsExpected", message: "" };
+}
+
+function placed(
+  { unplaced, desired, live, obstacle, draft, rejections = [] }: HostsStatusFacts,
+  now: PhaseStatus,
+): ConditionUpdate {
+  const type = "Placed";
+  const isUnplanned = obstacle.at !== "none" || draft.resolution.at === "blocked";
+  if (isUnplanned && live.length < desired)
+    return { type, status: "Unknown", reason: now.reason, message: now.message };
+  const [first] = unplaced;
+  if (first !== undefined) return { type, status: "False", reason: first.code, message: first.message };
+  const rejected = codeOfRejections(rejections);
+  if (rejected !== undefined && live.length < desired)
+    return { type, status: "Unknown", reason: rejected, message: describeRejections(rejections) };
+  return { type, status: "True", reason: desired === 0 ? "NothingWanted" : "AllPlaced", message: "" };
+}
+
+function honored({ draft }: HostsStatusFacts): ConditionUpdate {
+  const type = "SpecHonored";
+  if (draft.resolution.at === "blocked") {
+    return {
+      type,
+      status: "Unknown",
+      reason: draft.resolution.code,
+      message: "unknown until the Model has been read",
+    };
+  }
+  const { unhonored } = draft.resolution;
+  if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
+  const message = `ignored on hosts, or honored only as shown: ${unhonored.join(", ")}`;
+  return { type, status: "False", reason: "FieldsNotHonored", message };
+}
+
+/** For a service that runs, but probably not as the user intended. */
+function warnings({ draft: { resolution } }: HostsStatusFacts): ConditionUpdate {
+  const type = "Warnings";
+  if (resolution.at === "blocked") {
+    return {
+      type,
+      status: "Unknown",
+      reason: resolution.code,
+      message: "unknown until the Model has been read",
+    };
+  }
+  const { beyondTraining } = resolution;
+  if (beyondTraining === undefined) return { type, status: "False", reason: "NoWarnings", message: "" };
+  return { type, status: "True", reason: "ContextBeyondTraining", message: beyondTraining };
+}
+
+/** Reports whether clients need a key, and what they reach without one. */
+function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): ConditionUpdate {
+  const type = "KeyRequired";
+  const open = observed.replicas.filter(({ spec }) => spec.template.auth === undefined);
+  if (observed.service.spec.auth === undefined || open.length > 0) {
+    const message =
+      observed.service.spec.auth === undefined
+        ? "any client that reaches the Service or a replica's port can use the model; set spec.auth to require a key"
+        : `replicas of an older revision need no key, until the rollout has replaced them: ${open.map(({ metadata }) => metadata.name).join(", ")}`;
+    return { type, status: "False", reason: "NoAuth", message };
+  }
+  if (resolution.at === "blocked") {
+    return {
+      type,
+      status: "Unknown",
+      reason: resolution.code,
+      message: "unknown until the Model has been read",
+    };
+  }
+  const { template } = resolution;
+  const status = "True";
+  if (!isGated(template)) {
+    const message = "the engine checks the key; without one: /health, /v1/health and OPTIONS requests";
+    return { type, status, reason: "EngineChecksKeys", message };
+  }
+  const { checksApiKey, asksGateForKey } = engineDescription(template.runtime) ?? {};
+  const preflights = checksApiKey === true ? " and OPTIONS requests" : "";
+  const inside = asksGateForKey === true ? "" : "; programs on the host reach the engine on 127.0.0.1";
+  const message = `the gate checks the key; without one: GET /health${preflights}${inside}`;
+  return { type, status, reason: "GateChecksKeys", message };
+}

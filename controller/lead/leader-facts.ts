@@ -1,0 +1,49 @@
+/** Reads the leader's watches and queues as facts for its metrics. */
+import { LABEL_SERVICE } from "../../src/api/group.ts";
+import { keyOf } from "../../src/api/names.ts";
+import type { Clock } from "../../src/util/ports.ts";
+import type { LeaderFacts, PodSpeed, Watch } from "../frame/metrics/facts.ts";
+import type { ControllerScheduler } from "../frame/scheduler/scheduler.ts";
+import { modelKeyOf } from "../frame/service/path.ts";
+import { requiredOwned, type Watches } from "../frame/watches/watches.ts";
+import type { PodsQueue } from "../pods/queue.ts";
+import type { LivePerformance } from "../services/performance/live-performance.ts";
+import type { PodLoad } from "../services/performance/pod-loads.ts";
+
+export function leaderFacts(
+  watches: Watches,
+  queues: Readonly<Record<string, { readonly depth: () => number }>>,
+  parts: {
+    readonly scheduler: Pick<ControllerScheduler, "pending">;
+    readonly podsQueue: PodsQueue;
+    readonly performance: Pick<LivePerformance, "podLoads">;
+  },
+  clock: Clock,
+): LeaderFacts {
+  const { models, services, hosts, leases, pods, replicas } = watches;
+  const now = clock.monotonicMs();
+  const copies = { models, services, hosts, leases, pods, ...requiredOwned(watches) };
+  const signs = Object.entries(copies).map(([kind, copy]): Watch => {
+    const sign = copy.lastActivityMs();
+    return { kind, ageMs: sign === undefined ? undefined : now - sign, interruptions: copy.interruptions() };
+  });
+  return {
+    services: services.list(),
+    replicas: replicas.list(),
+    hosts: hosts.list(),
+    watches: signs,
+    waiting: { hosts: parts.scheduler.pending().length, pods: parts.podsQueue.length() },
+    podSpeeds: parts.performance.podLoads().flatMap((load) => podSpeed(watches, load)),
+    depths: Object.fromEntries(Object.entries(queues).map(([name, queue]) => [name, queue.depth()])),
+  };
+}
+
+/** Empty if the engine does not report its tokens, and for a pod whose service or Model was deleted. */
+function podSpeed(watches: Watches, { pod, runtime, performance }: PodLoad): readonly PodSpeed[] {
+  const { tokensPerSecond } = performance;
+  const { namespace, labels } = pod.metadata;
+  const service = watches.services.get(keyOf({ namespace, name: labels?.[LABEL_SERVICE] ?? "" }));
+  const model = service && watches.models.get(modelKeyOf(service))?.spec.source;
+  if (tokensPerSecond === undefined || runtime === undefined || model === undefined) return [];
+  return [{ model, backend: runtime, node: pod.spec.nodeName ?? "", tokensPerSecond }];
+}

@@ -1,0 +1,40 @@
+/** Finds out why a claim is not bound or a Job has no pod, from the storage class and Events. */
+import { STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
+import type { KubeEvent } from "../../../src/kube/objects.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
+import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
+import { newestEventFirst, readEvents } from "../../frame/watches/events.ts";
+import { type CacheProblem, cacheProblem } from "./job.ts";
+
+/** Undefined while the provisioner works or waits for a pod. Never rejects. */
+export async function readClaimProblem(
+  client: KubeClient,
+  claim: PersistentVolumeClaim,
+): Promise<CacheProblem | undefined> {
+  const { name } = claim.metadata;
+  const className = claim.spec.storageClassName ?? "";
+  if (className !== "") {
+    const found = await client.get(STORAGE_CLASSES, { name: className });
+    if (!found.ok && found.error.kind === "notFound")
+      return cacheProblem("UnbindableModelCache", `claim ${name}: storage class ${className} does not exist`);
+  }
+  const note = newestFailure(await readEvents(client, claim), ["FailedBinding", "ProvisioningFailed"]);
+  return note === undefined ? undefined : cacheProblem("UnbindableModelCache", `claim ${name}: ${note}`);
+}
+
+/** Undefined if the API server did not reject the Job's pod. Never rejects. */
+export async function readJobProblem(client: KubeClient, job: Job): Promise<CacheProblem | undefined> {
+  const note = newestFailure(await readEvents(client, job), ["FailedCreate"]);
+  if (note === undefined) return undefined;
+  const code = note.includes("exceeded quota") ? "QuotaExceeded" : "ApiObjectRefused";
+  return cacheProblem(code, `Job ${job.metadata.name} cannot create its pod: ${note}`);
+}
+
+/** Events that a provisioner repeats while it tries. They neither confirm nor refute an earlier failure. */
+const ATTEMPTS: readonly string[] = ["Provisioning", "ExternalProvisioning"];
+
+/** The note of the newest Event of one object, if that is a failure: an older failure may have been corrected since. */
+export function newestFailure(events: readonly KubeEvent[], failures: readonly string[]): string | undefined {
+  const newest = newestEventFirst(events).find(({ reason = "" }) => !ATTEMPTS.includes(reason));
+  return failures.includes(newest?.reason ?? "") ? newest?.note : undefined;
+}

@@ -1,0 +1,195 @@
+/**
+ * The scheduling gate of pods with placement.mode Auto. While a pod is gated, its node affinity may be narrowed and its preferences
+ * may change, so each pod gets the choice of its moment without a change of its template.
+ */
+import {
+  ANNOTATION_PLACEMENT_REASON,
+  ANNOTATION_PLACEMENT_SCORE,
+  GATE_PLACEMENT,
+} from "../../src/api/group.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { PODS } from "../../src/kube/kinds.ts";
+import type { ApiResult, JsonPatchOp, KubeClient } from "../../src/kube/types.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
+import type { Log } from "../../src/util/ports.ts";
+import { truncate } from "../../src/util/text.ts";
+import { ApiCallFailed } from "../frame/apply/failure.ts";
+import { type Rejection, rejectionOf } from "../frame/apply/rejection.ts";
+import type { JudgedNode, NodeChoice } from "./nodes.ts";
+import { isLive, isUnscheduled } from "./pods.ts";
+import { isQueued } from "./quota.ts";
+import type { Term } from "./workload/contract.ts";
+import {
+  HOSTNAME_LABEL,
+  hasSeveralTerms,
+  type NodeAffinity,
+  requiredTermsOf,
+  type Weighted,
+} from "./workload/pod.ts";
+
+/** The choice for the pods that are gated now. */
+export interface GateDecision {
+  readonly choice: NodeChoice;
+  readonly reason: string;
+  /** Score of the best node; undefined if none is scored. */
+  readonly score: number | undefined;
+}
+
+const MAX_REASON = 1_024;
+
+function hasPlacementGate({ spec }: Pod): boolean {
+  return spec.schedulingGates?.some(({ name }) => name === GATE_PLACEMENT) === true;
+}
+
+/** Without pods that Kueue still holds: its choice narrows ours, and nodes may change until then. */
+export function gatedPods(pods: readonly Pod[]): readonly Pod[] {
+  return pods.filter((pod) => hasPlacementGate(pod) && isLive(pod) && !isQueued(pod));
+}
+
+/** Applies the choice and removes the gate, if the pod is still as it was read. */
+export function releaseOf(pod: Pod, { choice, reason, score }: GateDecision): readonly JsonPatchOp[] {
+  const { metadata, spec } = pod;
+  const annotations = {
+    ...metadata.annotations,
+    [ANNOTATION_PLACEMENT_REASON]: truncate(reason, MAX_REASON),
+    ...(score === undefined ? {} : { [ANNOTATION_PLACEMENT_SCORE]: score.toFixed(2) }),
+  };
+  const isChosen = choice.avoid.length + choice.prefer.length > 0;
+  return [
+    { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
+    { op: "add", path: "/metadata/annotations", value: annotations },
+    ...(isChosen
+      ? [{ op: "add", path: "/spec/affinity", value: narrowed(spec.affinity, choice) } as const]
+      : []),
+    ...ungate(pod),
+  ];
+}
+
+function ungate({ metadata: { uid }, spec: { schedulingGates = [] } }: Pod): readonly JsonPatchOp[] {
+  const index = schedulingGates.findIndex(({ name }) => name === GATE_PLACEMENT);
+  const path = `/spec/schedulingGates/${index}`;
+  return [
+    { op: "test", path: "/metadata/uid", value: uid },
+    { op: "test", path: `${path}/name`, value: GATE_PLACEMENT },
+    { op: "remove", path },
+  ];
+}
+
+/** Existing terms are ORed and may only get more requirements, so each gets the one for the avoided nodes. Preferences of flavors stay. */
+function narrowed(affinity: Pod["spec"]["affinity"], { avoid, prefer }: NodeChoice): object {
+  const { nodeAffinity } = (affinity ?? {}) as NodeAffinity;
+  const { requiredDuringSchedulingIgnoredDuringExecution: required } = nodeAffinity ?? {};
+  const named = (operator: string, values: readonly string[]) => ({ key: HOSTNAME_LABEL, operator, values });
+  const given = nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
+  const preferred = [
+    ...given,
+    ...weaker(prefer, given).map(({ weight, nodes }) => ({
+      weight,
+      preference: { matchExpressions: [named("In", nodes)] },
+    })),
+  ];
+  const nodeSelectorTerms = (required?.nodeSelectorTerms ?? [{}]).map((term: Term) => ({
+    ...term,
+    matchExpressions: [...(term.matchExpressions ?? []), named("NotIn", avoid)],
+  }));
+  return {
+    ...affinity,
+    nodeAffinity: {
+      ...nodeAffinity,
+      ...(avoid.length > 0 && {
+        requiredDuringSchedulingIgnoredDuringExecution: { ...required, nodeSelectorTerms },
+      }),
+      ...(!hasSeveralTerms(affinity) && { preferredDuringSchedulingIgnoredDuringExecution: preferred }),
+    },
+  };
+}
+
+/** Preferences below the given ones, so that their sum with others does not exceed the next given one. */
+function weaker<T extends Weighted>(prefer: readonly T[], given: readonly Weighted[]): T[] {
+  const most = Math.min(101, ...given.map(({ weight }) => weight)) - 1;
+  return prefer
+    .map((one) => ({ ...one, weight: Math.floor((one.weight * most) / 100) }))
+    .filter(({ weight }) => weight > 0);
+}
+
+/**
+ * Pods that find no node and are kept off one that would hold them now. A choice cannot be widened, so these pods are replaced.
+ * Their template has the gate, or the next pod would be like them.
+ */
+export function outdatedPods(
+  pods: readonly Pod[],
+  judged: readonly JudgedNode[],
+  { avoid }: NodeChoice,
+): readonly Pod[] {
+  const open = judged
+    .filter(({ hostname, fit }) => fit.at === "fits" && !avoid.includes(hostname))
+    .map(({ hostname }) => hostname);
+  return pods.filter((pod) => {
+    const avoided = avoidedBy(pod);
+    return (
+      isLive(pod) &&
+      isUnscheduled(pod) &&
+      pod.metadata.annotations?.[ANNOTATION_PLACEMENT_REASON] !== undefined &&
+      open.some((hostname) => avoided.has(hostname))
+    );
+  });
+}
+
+function avoidedBy({ spec }: Pod): ReadonlySet<unknown> {
+  const requirements = requiredTermsOf(spec.affinity).flatMap(
+    ({ matchExpressions = [] }) => matchExpressions,
+  );
+  return new Set(
+    requirements.flatMap((one) => {
+      const { key, operator, values = [] } = one as { key?: string; operator?: string; values?: string[] };
+      return key === HOSTNAME_LABEL && operator === "NotIn" ? values : [];
+    }),
+  );
+}
+
+interface GatePorts {
+  readonly client: KubeClient;
+  readonly log: Log;
+}
+
+/** Returns what the API server rejects. A pod that has changed meanwhile is left to the next pass. */
+export async function releasePods(
+  { client, log }: GatePorts,
+  gated: readonly Pod[],
+  decision: GateDecision,
+): Promise<readonly Rejection[]> {
+  const releases = gated.map(async (pod) => {
+    const { metadata } = pod;
+    let result = await client.jsonPatch(PODS, metadata, releaseOf(pod, decision));
+    if (!result.ok && result.error.kind === "invalid") {
+      log.warn(
+        { pod: keyOf(metadata), err: result.error.message },
+        "the pod starts without a choice of nodes",
+      );
+      result = await client.jsonPatch(PODS, metadata, ungate(pod));
+    }
+    if (result.ok) log.info({ pod: keyOf(metadata), because: decision.reason }, "pod released");
+    return rejectionsOf(`remove the scheduling gate of Pod ${metadata.name}`, result);
+  });
+  return (await Promise.all(releases)).flat();
+}
+
+export async function replacePods(
+  { client, log }: GatePorts,
+  outdated: readonly Pod[],
+): Promise<readonly Rejection[]> {
+  const removals = outdated.map(async ({ metadata }) => {
+    const result = await client.remove(PODS, metadata, { uid: metadata.uid });
+    if (result.ok) log.info({ pod: keyOf(metadata) }, "pending pod replaced: a node that it avoids fits now");
+    return rejectionsOf(`replace Pod ${metadata.name}`, result);
+  });
+  return (await Promise.all(removals)).flat();
+}
+
+/** Throws if a retry of the pass may succeed. */
+function rejectionsOf(action: string, result: ApiResult<unknown>): readonly Rejection[] {
+  if (result.ok || result.error.kind === "notFound" || result.error.kind === "conflict") return [];
+  const rejection = rejectionOf(action, result.error);
+  if (rejection === undefined) throw new ApiCallFailed(action, result.error);
+  return [rejection];
+}

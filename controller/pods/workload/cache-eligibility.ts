@@ -1,0 +1,136 @@
+/** Decides which Models are downloaded to a volume, to which volume, and which are refused. Pure. */
+import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../../src/api/errors.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { platformOf, runsOn } from "../../../src/capacity/runs-on.ts";
+import { isRemote, parseSource } from "../../../src/models/source/parse.ts";
+import { cacheClaimName } from "./cache-claim.ts";
+import type { CacheSettings } from "./contract.ts";
+import { type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
+
+export interface CacheRefusal {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+export type DesiredCache =
+  /** No pod needs the weights, or each pod fetches them. With a refusal, pods need them and only hosts can serve the Model. */
+  | { readonly at: "none"; readonly refusal?: CacheRefusal }
+  | ({ readonly at: "refused" } & CacheRefusal)
+  | CacheVolumeSpec;
+
+/** The Model that a service runs; undefined if it does not exist. */
+type MainModelOf = (service: InferenceService) => Model | undefined;
+
+/** True if the Model is for hosts: its accelerator is the default one, which only hosts have. */
+export function isForHosts(model: Model): boolean {
+  return platformOf(model) === "Hosts";
+}
+
+/** True if a pod may need the weights of a Model. `services` are those that name it as weights, draft or adapter. */
+export function needsCache(
+  model: Model,
+  services: readonly InferenceService[],
+  mainOf: MainModelOf = () => model,
+): boolean {
+  if (services.length > 0)
+    return services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Hosts");
+  return !isForHosts(model);
+}
+
+/** The volume that the Model's spec and its services ask for. Throws nothing. */
+export function desiredCacheOf(
+  model: Model,
+  services: readonly InferenceService[],
+  settings: CacheSettings,
+  mainOf: MainModelOf = () => model,
+): DesiredCache {
+  if (!needsCache(model, services, mainOf)) return { at: "none" };
+  const platformFor = (service: InferenceService) => runsOn(service, mainOf(service) ?? model);
+  try {
+    // A service on hosts reads no volume, so it names no claim.
+    const inPods = services.filter((service) => platformFor(service) !== "Hosts");
+    return resolveCache(model, inPods, settings);
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    const refusal = { code: error.code, message: error.message };
+    // What pods cannot use must not stop the services on hosts.
+    const isOnHosts = services.some((service) => platformFor(service) !== "Pods");
+    return isOnHosts ? { at: "none", refusal } : { at: "refused", ...refusal };
+  }
+}
+
+/** For an installation that runs nothing in pods: no volume is needed, and a Model that only pods could run is refused. */
+export function desiredCacheOnHosts(
+  model: Model,
+  services: readonly InferenceService[],
+  mainOf: MainModelOf = () => model,
+): DesiredCache {
+  const canRun =
+    isForHosts(model) || services.some((service) => runsOn(service, mainOf(service) ?? model) !== "Pods");
+  if (canRun && !model.spec.source.startsWith("pvc://")) return { at: "none" };
+  return { at: "refused", code: "PodsDisabled", message: podsDisabled("a Model") };
+}
+
+/** The message for error `PodsDisabled`. */
+export function podsDisabled(what: string): string {
+  const { do: remedy } = errorCatalog.PodsDisabled;
+  return `this installation runs services on hosts only, and this is ${what} for pods. To do: ${remedy}.`;
+}
+
+function resolveCache(
+  model: Model,
+  services: readonly InferenceService[],
+  settings: CacheSettings,
+): DesiredCache {
+  const inPlace = parseSource(model.spec.source);
+  if (inPlace.kind === "pvc")
+    return { at: "volume", claimName: checkClaim(inPlace.claim), isOurs: false, folder: "", source: inPlace };
+  const claims = claimsOf(services);
+  if (claims === "none") return { at: "none" };
+  const source = podSource(model);
+  const [first, ...others] = [...claims].sort();
+  if (others.length > 0) throw ambiguous(claims);
+  const isOurs = first === undefined || first === "";
+  const claimName = isOurs ? cacheClaimName(model, settings) : checkClaim(first);
+  return { at: "volume", claimName, isOurs, folder: cacheKeyOf(model), source };
+}
+
+/** The source that pods get their weights from. Throws `SourceNotSupported`. */
+export function podSource({ spec }: Model): CacheVolumeSpec["source"] {
+  const source = parseSource(spec.source);
+  if (source.kind === "pvc") return source;
+  if (source.kind === "ollama" && spec.format !== "gguf")
+    throw new MetalbridgeError(
+      "SourceNotSupported",
+      "pods run no Ollama: set spec.format to gguf, and the weights of an ollama:// source are fetched for other runtimes",
+    );
+  if (!isRemote(source))
+    throw new MetalbridgeError("SourceNotSupported", `pods cannot fetch ${source.kind}:// sources`, {
+      summary: "use a source that is fetched over the network, or pvc://, for models that run in pods",
+    });
+  return source;
+}
+
+/** Claims that the services name; the empty string means the namespace's cache. `none` if no service reads a volume. */
+function claimsOf(services: readonly InferenceService[]): ReadonlySet<string> | "none" {
+  const readers = services.filter(
+    ({ spec }) => spec.modelCache?.persistence !== "Ephemeral" && spec.skipModelInit !== true,
+  );
+  if (services.length > 0 && readers.length === 0) return "none";
+  return new Set(readers.map(({ spec }) => spec.modelCache?.claimName ?? ""));
+}
+
+const CLAIM_NAME = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
+
+function checkClaim(name: string): string {
+  if (CLAIM_NAME.test(name)) return name;
+  const hint = name.includes("/") ? ": a claim of another namespace cannot be mounted" : "";
+  throw new MetalbridgeError("VolumeClaimNotFound", `${name} is not the name of a claim${hint}`);
+}
+
+function ambiguous(claims: ReadonlySet<string>): MetalbridgeError {
+  const shown = [...claims].sort().map((name) => (name === "" ? "the model cache of the namespace" : name));
+  const message = `services of this Model name different claims in spec.modelCache.claimName: ${shown.join(", ")}`;
+  return new MetalbridgeError("ModelCacheAmbiguous", message);
+}
