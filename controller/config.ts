@@ -4,14 +4,11 @@ import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { scoreWeightsSchema } from "../src/capacity/score.ts";
 import { modelConfigSchema } from "./models/config.ts";
-import { benchmarksConfigSchema } from "./options/benchmark/config.ts";
-import { externalMetricsConfigSchema } from "./options/external-metrics/config.ts";
-import { labelsConfigSchema } from "./options/labels/config.ts";
-import { liveEvictionConfigSchema } from "./options/live-eviction/config.ts";
-import { preflightConfigSchema } from "./options/preflight/config.ts";
-import { tunnelConfigSchema } from "./options/tunnel/config.ts";
+import { OPTION_SHAPE, OPTIONS_NEED_FITNESS } from "./options/registry.ts";
 import { podsConfigSchema } from "./pods/config.ts";
 import { routesConfigSchema } from "./services/routes/config.ts";
+
+const NEED_FITNESS = new Set([...OPTIONS_NEED_FITNESS, "probeNodes"]);
 
 export const controllerConfigSchema = z
   .strictObject({
@@ -48,21 +45,14 @@ export const controllerConfigSchema = z
     scoreWeights: scoreWeightsSchema,
     ...modelConfigSchema.shape,
     ...podsConfigSchema.shape,
-    ...preflightConfigSchema.shape,
-    ...tunnelConfigSchema.shape,
-    ...liveEvictionConfigSchema.shape,
-    ...labelsConfigSchema.shape,
-    ...benchmarksConfigSchema.shape,
-    ...externalMetricsConfigSchema.shape,
+    ...OPTION_SHAPE,
     ...routesConfigSchema.shape,
   })
-  .refine((config) => config.fitness || !config.liveEviction, {
-    path: ["liveEviction"],
-    message: "needs fitness",
-  })
-  .refine((config) => config.fitness || !config.probeNodes, {
-    path: ["probeNodes"],
-    message: "needs fitness",
+  .superRefine((config, context) => {
+    if (config.fitness) return;
+    for (const [key, value] of Object.entries(config))
+      if (value === true && NEED_FITNESS.has(key))
+        context.addIssue({ code: "custom", path: [key], message: "needs fitness" });
   });
 
 export type ControllerConfig = Readonly<z.output<typeof controllerConfigSchema>>;

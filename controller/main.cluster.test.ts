@@ -23,7 +23,7 @@ import { parseControllerConfig } from "./config.ts";
 import { type Certificates, planCertificates } from "./frame/certificates/certificate.ts";
 import { certificatesIn } from "./frame/certificates/rotation.ts";
 import { type ControllerOptions, runController } from "./main.ts";
-import { WEBHOOK_NAME } from "./options/preflight/config.ts";
+import { WEBHOOK_NAME } from "./options/preflight/option.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const ownCluster = oneCluster({ crds: false });
@@ -80,7 +80,7 @@ test("a controller waits for CRDs, is the only leader, hands over immediately, a
   const tunnel = Promise.withResolvers<number>();
   const second = await start(cluster.kubeconfig, "second", quietLog, {
     flags: { tunnel: true, tunnelAddress: "127.0.0.1", tunnelPort: 0 },
-    options: { onTunnel: tunnel.resolve },
+    options: { onOptionListening: (_, port) => tunnel.resolve(port) },
   });
   await vi.waitFor(
     async () => expect(await second.get("/readyz")).toBe("503 waiting for leadership\n"),
@@ -150,7 +150,7 @@ test.skipIf(helmProgram === undefined)(
     await once(squatter, "listening");
     const other = await start(own, "other", quietLog, {
       flags: { ...flags, preflightPort: port },
-      options: { ...options, onPreflight: listening },
+      options: { ...options, onOptionListening: listening },
     });
     const why = `the preflight webhook does not listen yet: cannot listen on 127.0.0.1:${port}: the port is in use`;
     await vi.waitFor(async () => expect(await other.get("/readyz/preflight")).toBe(`503 ${why}\n`), WAIT);

@@ -3,9 +3,9 @@
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import type { Fitness } from "../src/capacity/fitness.ts";
-import { healthRoutes, listen, readyRoute } from "../src/http/listener.ts";
+import { healthRoutes, listen } from "../src/http/listener.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
-import type { RouteHandler } from "../src/http/routes.ts";
+import type { RouteHandler, Routes } from "../src/http/routes.ts";
 import { proxyVariables, reportProxies } from "../src/hub/proxy.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
@@ -17,19 +17,12 @@ import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up
 import { startReflector } from "../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
-import { keepCertificate } from "./frame/certificates/rotation.ts";
 import { type ControllerMetrics, createControllerMetrics } from "./frame/metrics/metrics.ts";
 import { ensureNamespaces } from "./frame/namespaces.ts";
+import type { OptionPart } from "./frame/option.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
 import { createModelPass } from "./models/reconcile.ts";
-import { publishBuiltInBackends } from "./options/backend/built-in.ts";
-import { benchmarksSettingsOf } from "./options/benchmark/config.ts";
-import { startElastic } from "./options/external-metrics/elastic.ts";
-import { labelPrefixOf } from "./options/labels/config.ts";
-import { type LiveEvictionTimes, liveEvictionOf } from "./options/live-eviction/config.ts";
-import { preflightOf } from "./options/preflight/config.ts";
-import { type PreflightState, startPreflight } from "./options/preflight/preflight.ts";
-import { startTunnel } from "./options/tunnel/tunnel.ts";
+import { type OptionName, startOptions } from "./options/registry.ts";
 import { podsSettingsOf, probingOf } from "./pods/config.ts";
 import { routeSettingsOf } from "./services/routes/config.ts";
 
@@ -45,25 +38,19 @@ export interface ControllerOptions {
   readonly identity?: string;
   /** Times of the leader election. */
   readonly lease?: Pick<LeaderElectionOptions, "durationSeconds" | "renewDeadlineMs" | "retryMs">;
-  /** Overrides the times of live eviction. */
-  readonly liveEviction?: LiveEvictionTimes;
   /** Absent: Models are inspected according to `config`. */
   readonly createModelPass?: LeadOptions["createModelPass"];
   /** Called with the port of /healthz once it listens. */
   readonly onListening?: (port: number) => void;
   /** Called whenever this process leads and every cache is complete. */
   readonly onWorking?: () => void;
-  /** Called with the port of the preflight webhook once it listens. */
-  readonly onPreflight?: (port: number) => void;
-  /** Called with the port of the tunnel once it listens. */
-  readonly onTunnel?: (port: number) => void;
+  /** Called with the port of an option's listener once it listens. */
+  readonly onOptionListening?: (option: OptionName, port: number) => void;
 }
 
 const USER_AGENT = "metalbridge-controller";
 /** Equal to the concurrency of one queue. With fewer, slow responses of 200 ms would delay the passes when hosts are lost. */
 const MAX_REQUESTS = 32;
-/** Maximum concurrent lookups of hosts for tunnels. */
-const TUNNEL_MAX_REQUESTS = 4;
 
 /** Resolves after `signal` was aborted and the Lease is released. Rejects if the kubeconfig or the port cannot be used. */
 export async function runController(options: ControllerOptions): Promise<void> {
@@ -81,21 +68,17 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const reflectors = () => state.watches();
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
   const end = new AbortController();
-  const settings = preflightOf(config);
-  // Starts before probes are served, so that this pod is not Ready while services are stored unchecked.
-  const preflight =
-    settings &&
-    startPreflight({
-      ...settings,
-      ...common,
-      signal: AbortSignal.any([signal, end.signal]),
-      onListening: options.onPreflight,
-    });
-  const elastic = startElastic(config, { connection, clock, log, signal });
   try {
-    const routes = routesOf(() => state, preflight, metricsRoute(metrics.text, clock));
-    const port = await listen({ ...healthOf(config), routes: { ...routes, ...elastic.routes }, signal });
-    await serveTunnel(options, target);
+    const running = { ...common, signal: AbortSignal.any([signal, end.signal]) };
+    // Before probes are served, so that this pod is not Ready while services are stored unchecked.
+    const settings = { ...config, proxyVariables: proxyVariables() };
+    const parts = await startOptions(
+      settings,
+      { ...running, connectApart: (maxRequests) => connectApart({ ...target, maxRequests }, signal) },
+      options.onOptionListening,
+    );
+    const routes = routesOf(() => state, parts, metricsRoute(metrics.text, clock));
+    const port = await listen({ ...healthOf(config), routes, signal });
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
     await ensureNamespaces({ client, clock, log, signal });
@@ -109,13 +92,11 @@ export async function runController(options: ControllerOptions): Promise<void> {
         state = { at: "listing", watches: none };
         const writer = createClient(connection, { userAgent: USER_AGENT, mayWrite });
         const shared = { ...common, scoreWeights, client: writer, metrics, signal: leading };
-        if (settings !== undefined) keepCertificate({ ...settings, ...shared });
-        void publishBuiltInBackends(shared);
-        elastic.onLead(shared);
+        for (const { onLead } of parts) onLead?.(shared);
         return lead({
           ...shared,
           ...partsOf({ ...options, signal: leading }, client, identity),
-          autoscaling: elastic.autoscaling,
+          options: parts,
           onWatching: (watches) => {
             state = { at: "listing", watches };
           },
@@ -131,7 +112,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         state = { at: "standby", watches: none };
       },
     });
-    await preflight?.ended;
+    await Promise.all(parts.map(({ ended }) => ended));
   } finally {
     end.abort();
     connection.close();
@@ -157,20 +138,10 @@ function targetOf({ kubeconfig, context }: ControllerConfig, metrics: Controller
   return { kubeconfigPath: kubeconfig, context, userAgent: USER_AGENT, onAnswer: metrics.countAnswer };
 }
 
-/**
- * Controllers that do not lead serve the tunnel too. Its lookups use a separate connection, so that its clients do not delay the
- * leader's requests.
- */
-async function serveTunnel(
-  { config, log, signal, clock = systemClock, onTunnel }: ControllerOptions,
-  target: ConnectOptions,
-): Promise<void> {
-  const { tunnel, tunnelAddress: address, tunnelPort: port } = config;
-  if (!tunnel) return;
-  const connection = await connect({ ...target, maxRequests: TUNNEL_MAX_REQUESTS });
+async function connectApart(target: ConnectOptions, signal: AbortSignal): Promise<KubeClient> {
+  const connection = await connect(target);
   signal.addEventListener("abort", () => connection.close(), { once: true });
-  const client = createClient(connection, { userAgent: USER_AGENT });
-  startTunnel({ client, clock, log, signal, address, port, onListening: onTunnel });
+  return createClient(connection, { userAgent: USER_AGENT });
 }
 
 /** Conditions that /readyz reports as pending, by state. */
@@ -189,23 +160,13 @@ interface ControllerState {
 
 const none = () => [];
 
-function routesOf(
-  state: () => ControllerState,
-  preflight: PreflightState | undefined,
-  metrics: RouteHandler,
-) {
-  return {
-    ...healthRoutes({
-      notReady: () => {
-        const waitingFor = WAITING_FOR[state().at];
-        const own = waitingFor === undefined ? [] : [`waiting for ${waitingFor}`];
-        return [...own, ...(preflight?.notServed() ?? [])];
-      },
-      metrics,
-    }),
-    // Controllers that do not lead serve the webhook too.
-    "/readyz/preflight": readyRoute(() => preflight?.failures() ?? []),
+function routesOf(state: () => ControllerState, parts: readonly OptionPart[], metrics: RouteHandler): Routes {
+  const notReady = () => {
+    const waitingFor = WAITING_FOR[state().at];
+    const own = waitingFor === undefined ? [] : [`waiting for ${waitingFor}`];
+    return [...own, ...parts.flatMap((part) => part.notReady?.() ?? [])];
   };
+  return Object.assign(healthRoutes({ notReady, metrics }), ...parts.map(({ routes }) => routes));
 }
 
 /** Parts of the leader's work that depend on the options. */
@@ -215,15 +176,7 @@ function partsOf(
   identity: string,
 ): Pick<
   LeadOptions,
-  | "record"
-  | "podsSettings"
-  | "probing"
-  | "benchmarks"
-  | "liveEviction"
-  | "createModelPass"
-  | "labelPrefix"
-  | "routes"
-  | "startReflector"
+  "podsSettings" | "probing" | "createModelPass" | "routes" | "record" | "startReflector"
 > {
   const config = { ...given, proxyVariables: proxyVariables() };
   reportProxies(log);
@@ -238,10 +191,7 @@ function partsOf(
       reportingInstance: identity,
     }),
     podsSettings: podsSettingsOf(config),
-    liveEviction: liveEvictionOf(config, options.liveEviction),
     probing: probingOf(config),
-    labelPrefix: labelPrefixOf(config),
-    benchmarks: benchmarksSettingsOf(config),
     routes: routeSettingsOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
   };

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { MOVE_MS } from "../pods/moves.ts";
-import { createMoveTracker, type Departure, type MoveResult, moveEndOf } from "./move-tracker.ts";
+import { createMoveTracker, type Departure, MOVE_MS, type MoveResult, moveEndOf } from "./move-tracker.ts";
 
 test("giving up the moves of pods does not affect moves of replicas on hosts, even from a machine of the same name", () => {
   const results: MoveResult[] = [];

@@ -1,6 +1,7 @@
 /** Tracks moves of replicas to better machines. Live eviction starts moves, and the passes over services carry them out. */
 
-import { MOVE_MS } from "../pods/moves.ts";
+/** Timeout of a move. After it the scores may be outdated. */
+export const MOVE_MS = 1_800_000;
 
 export interface Departure {
   readonly by: "replica" | "pod";

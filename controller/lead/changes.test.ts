@@ -23,8 +23,6 @@ function plannedAfter(models: readonly Model[], before: Host | undefined, after:
       hosts: ignored,
       fleet: ignored,
       placement: ignored,
-      labels: ignored,
-      benchmarks: ignored,
       services: ignored,
       models: { enqueue: (key: string) => planned.push(key) },
     },
@@ -69,22 +67,6 @@ test("a deleted Host enqueues the Models of its copies", () => {
   expect(plannedAfter(MODELS, host({ source: "hf://org/other" }), undefined)).toEqual(["apps/other"]);
 });
 
-test("memory that a Mac reports later enqueues its labels, and free memory does not", () => {
-  const planned: string[] = [];
-  const ignored = { enqueue: () => {}, enqueueAfter: () => {} };
-  const queues = { hosts: ignored, fleet: ignored, placement: ignored, benchmarks: ignored, models: ignored };
-  const labels = { enqueue: (key: string) => planned.push(key) };
-  const watches = { ...createGroupings(), services: { list: () => [] } };
-  const rest = { scheduler: { noteHost: () => {} }, watches, flavors: { waiting: () => [] } };
-  const { onHost } = createHandlers({ queues: { ...queues, labels }, ...rest } as unknown as ChangePorts);
-  const mac = (memory?: object) =>
-    hostSchema.parse({ metadata: { name: "mac-1" }, status: { info: { os: "darwin" }, memory } });
-  onHost("mac-1", mac({ totalBytes: 8, freeBytes: 4 }), mac());
-  expect(planned).toEqual(["hosts/mac-1"]);
-  onHost("mac-1", mac({ totalBytes: 8, freeBytes: 2 }), mac({ totalBytes: 8, freeBytes: 4 }));
-  expect(planned).toEqual(["hosts/mac-1"]);
-});
-
 test("a new result, and facts of a Host that its speed depends on, enqueue the services whose speed is not known", () => {
   const planned: string[] = [];
   const ignored = { enqueue: () => {}, enqueueAfter: () => {} };
@@ -96,7 +78,7 @@ test("a new result, and facts of a Host that its speed depends on, enqueue the s
   const list = () => [serviceWith("in-pods"), serviceWith("slow", "False"), serviceWith("known", "True")];
   const ports = {
     queues: {
-      ...{ hosts: ignored, fleet: ignored, placement: ignored, labels: ignored, benchmarks: ignored },
+      ...{ hosts: ignored, fleet: ignored, placement: ignored },
       ...{ models: ignored, services: { enqueue: (key: string) => planned.push(key) } },
     },
     scheduler: { noteHost: () => {}, pending: () => [] },

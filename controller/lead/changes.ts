@@ -6,12 +6,10 @@ import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { nodeOfReport, reportInConfigMap } from "../../src/api/node-report.ts";
 import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
 import { modelsWithoutRoom, prefetchText } from "../../src/capacity/prefetch.ts";
-import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { momentOf } from "../../src/util/moment.ts";
@@ -20,13 +18,13 @@ import type { ControllerScheduler } from "../frame/scheduler/scheduler.ts";
 import type { FlavorChooser } from "../frame/service/flavor-report.ts";
 import type { IdleServices } from "../frame/service/idle-report.ts";
 import type { ChangeHandlers } from "../frame/watches/contract.ts";
-import { serviceOfPod } from "../frame/watches/pod-watches.ts";
+import { hasOtherCapacity, serviceOfPod } from "../frame/watches/pod-watches.ts";
 import type { Watches } from "../frame/watches/watches.ts";
 import type { ServiceMemory } from "../hosts/memory.ts";
 import { accessKeyOf, replicaSecretsOf } from "../hosts/secrets/secret-access.ts";
 import { isNodeReady } from "../pods/node-problems.ts";
 import type { LivePerformance } from "../services/performance/live-performance.ts";
-import { enqueueBenchmarks, type Queues } from "./queues.ts";
+import type { Queues } from "./queues.ts";
 
 export interface ChangePorts {
   readonly queues: Queues;
@@ -69,11 +67,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       for (const { metadata } of watches.hosts.list()) queues.hosts.enqueue(metadata.name);
     },
     onNode: (node, before) => noteNode(ports, node, before),
-    onNodeSlice: (node) => {
-      enqueueAuto(ports);
-      queues.labels.enqueue(`nodes/${node}`);
-      enqueueBenchmarks(queues);
-    },
+    onNodeSlice: () => enqueueAuto(ports),
     onDeviceClass: (name) => {
       const named = ({ spec }: Model) =>
         spec.flavors?.some(({ deviceClass }) => deviceClass === name) === true;
@@ -82,23 +76,18 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
           queues.services.enqueue(keyOf(service.metadata));
     },
     onNodeReport: (report, before) => {
-      if (isDeepEqual(capacityIn(report), capacityIn(before))) return;
-      enqueueAuto(ports);
-      const node = nodeOfReport((report ?? before)?.metadata.name ?? "");
-      if (node !== undefined) queues.labels.enqueue(`nodes/${node}`);
-      enqueueBenchmarks(queues);
+      if (hasOtherCapacity(report, before)) enqueueAuto(ports);
     },
     onGroupKind: () => {
       for (const { metadata, spec } of watches.services.list())
         if (spec.group !== undefined) queues.services.enqueue(keyOf(metadata));
     },
     onBenchmarks: () => noteBenchmarks(ports),
-    onBenchmarkFacts: () => enqueueBenchmarks(queues),
+    onBenchmarkFacts: () => {},
     onBackend: (name) => {
-      queues.backends.enqueue(name);
       for (const { metadata } of watches.servicesOfBackend.of(name)) queues.services.enqueue(keyOf(metadata));
     },
-    onBackendMember: (name) => queues.backends.enqueue(name),
+    onBackendMember: () => {},
     onHostMember: (host) => queues.hosts.enqueue(host),
     onDemand: (key, mark) => ports.idle.noteDemand(key, mark),
     onRenewal: (host) => {
@@ -130,8 +119,6 @@ export function processInitialLists(ports: ChangePorts): void {
 function noteHost(ports: ChangePorts, name: string, host: Host | undefined, before: Host | undefined): void {
   const { queues, scheduler } = ports;
   queues.hosts.enqueue(name);
-  if (!isDeepEqual(labelFactsOf(host), labelFactsOf(before))) queues.labels.enqueue(`hosts/${name}`);
-  if (!isDeepEqual(benchmarkFactsOf(host), benchmarkFactsOf(before))) enqueueBenchmarks(queues);
   queues.fleet.enqueue("all");
   scheduler.noteHost(name, host);
   queues.placement.enqueue("all");
@@ -149,15 +136,12 @@ function noteHost(ports: ChangePorts, name: string, host: Host | undefined, befo
 }
 
 function noteNode(ports: ChangePorts, node: Node | undefined, before: Node | undefined): void {
-  const { queues } = ports;
   const readNode = ports.fitness?.readNode;
   const isOther = costOf(node) !== costOf(before);
   if (isOther || !isDeepEqual(node && readNode?.(node), before && readNode?.(before))) enqueueAuto(ports);
   enqueueWaitingForFlavor(ports, node, before);
-  const name = node?.metadata.name ?? before?.metadata.name;
-  if (!isDeepEqual(labelFactsOf(node), labelFactsOf(before))) queues.labels.enqueue(`nodes/${name}`);
-  if (!isDeepEqual(nodeFactsOf(node), nodeFactsOf(before))) enqueueBenchmarks(queues);
-  if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(ports, name);
+  if (isNodeReady(node) !== isNodeReady(before))
+    enqueueServicesOfPodsOn(ports, (node ?? before)?.metadata.name);
 }
 
 /** Enqueues services that may get a better flavor. The status of machines changes often, so only changes of room count. */
@@ -190,7 +174,6 @@ function noteShown(
   if (shown === undefined) return;
   memory.noteSeen(shown, replica === undefined);
   if (replica !== undefined && before !== undefined) return;
-  enqueueBenchmarks(queues);
   // The Secrets that a replica names never change.
   if (replicaSecretsOf(shown).length > 0) queues.secrets.enqueue(accessKeyOf(shown));
 }
@@ -234,27 +217,10 @@ function enqueueAuto({ queues, watches }: ChangePorts): void {
     if (spec.placement.mode === "Auto") queues.services.enqueue(keyOf(metadata));
 }
 
-/** The parts of a Node or a Host on which its hardware labels depend. */
-function labelFactsOf(object: Node | Host | undefined): readonly unknown[] | undefined {
-  if (object === undefined) return undefined;
-  const { status = {}, metadata } = object;
-  if ("info" in status) return [metadata.labels, status.info, status.memory?.totalBytes];
-  return "capacity" in status ? [metadata.labels, status.capacity, status.allocatable] : [metadata.labels];
-}
-
-/** The part of a report that placement reads, without free memory and installed software. */
-function capacityIn(map: ConfigMap | undefined) {
-  const read = reportInConfigMap(map);
-  if (read?.at !== "known") return read;
-  const { memory, cpu, gpus } = read.report;
-  return { totalBytes: memory?.totalBytes, cores: cpu.cores, gpus };
-}
-
 /** The demands of pending services have the earlier speeds. */
 function noteBenchmarks(ports: ChangePorts): void {
   const { queues, scheduler } = ports;
   queues.placement.enqueue("all");
-  enqueueBenchmarks(queues);
   enqueueAuto(ports);
   for (const key of scheduler.pending()) queues.services.enqueue(key);
   enqueueWithoutSpeed(ports);
@@ -324,28 +290,6 @@ function changedPrefetches(before: Host | undefined, after: Host | undefined): R
   };
   const [old, now] = [textsOf(before), textsOf(after)];
   return new Set([...old.keys(), ...now.keys()].filter((key) => old.get(key) !== now.get(key)));
-}
-
-/** The parts of a host on which benchmarks depend. */
-function benchmarkFactsOf(host: Host | undefined) {
-  if (host === undefined) return undefined;
-  const { conditions = [], info, runtimes, benchmark, models = [], memory } = host.status ?? {};
-  return {
-    spec: host.spec,
-    info,
-    runtimes,
-    benchmark,
-    deletedAt: host.metadata.deletionTimestamp,
-    conditions: conditions.map(({ type, status }) => [type, status]),
-    stored: models.map(({ source, sha256 }) => [source, sha256]),
-    budget: [memory?.gpuBudgetBytes, memory?.totalBytes],
-  };
-}
-
-/** The parts of a node on which benchmarks depend. */
-function nodeFactsOf(node: Node | undefined) {
-  const { allocatable } = node?.status ?? {};
-  return node && { labels: node.metadata.labels, spec: node.spec, allocatable, isReady: isNodeReady(node) };
 }
 
 /** Fields of a host that its replicas' slices depend on, and whether the replicas have to move. */

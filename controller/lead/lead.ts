@@ -11,6 +11,7 @@ import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { createRejectionRetries } from "../frame/apply/retries.ts";
 import type { ControllerMetrics } from "../frame/metrics/metrics.ts";
 import { createMoveTracker } from "../frame/move-tracker.ts";
+import type { OptionPart } from "../frame/option.ts";
 import { observeService } from "../frame/owned/observe.ts";
 import type { ControllerPorts } from "../frame/ports.ts";
 import { type ControllerScheduler, createControllerScheduler } from "../frame/scheduler/scheduler.ts";
@@ -31,13 +32,6 @@ import type { HostsPathPorts } from "../hosts/ports.ts";
 import { type SecretAccess, startSecretAccess } from "../hosts/secrets/secret-access.ts";
 import { type Downloads, startDownloads } from "../models/cache/watches.ts";
 import type { ModelPassPorts, ReconcileModel } from "../models/reconcile.ts";
-import { reconcileBackend } from "../options/backend/reconcile.ts";
-import type { BenchmarksSettings } from "../options/benchmark/config.ts";
-import { type Benchmarks, createBenchmarks, startBenchmarkJobs } from "../options/benchmark/reconcile.ts";
-import type { AutoscalingSource } from "../options/external-metrics/elastic.ts";
-import { createIdleServices } from "../options/idle/idle.ts";
-import { createLabelsPass } from "../options/labels/reconcile.ts";
-import { type MoverOptions, startLiveEviction } from "../options/live-eviction/mover.ts";
 import { createNodeProbes, type NodeProbesOptions } from "../pods/node-probes.ts";
 import { createOffloadReader } from "../pods/offload.ts";
 import type { PodsPorts } from "../pods/ports.ts";
@@ -52,10 +46,11 @@ import { reconcileService } from "../services/reconcile.ts";
 import type { RouteSettings } from "../services/routes/config.ts";
 import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
 import { leaderFacts } from "./leader-facts.ts";
+import { type JoinedOptions, joinOptions } from "./options.ts";
 import {
+  type CorePasses,
   createQueues,
   enqueueAll,
-  enqueueBenchmarks,
   enqueueScaled,
   type Passes,
   type Queues,
@@ -75,13 +70,9 @@ export interface LeadOptions extends WatchOptions {
   readonly fitness: Fitness | undefined;
   readonly createModelPass: (ports: ModelPassPorts) => ReconcileModel;
   readonly probing: NodeProbesOptions["probing"];
-  /** Prefix of labels that describe hardware; undefined if they are off. */
-  readonly labelPrefix: string | undefined;
-  readonly benchmarks: BenchmarksSettings;
-  readonly autoscaling: AutoscalingSource;
   readonly routes: RouteSettings;
-  /** Undefined if live eviction is off. */
-  readonly liveEviction: MoverOptions["liveEviction"];
+  /** What options add to the leader's work. */
+  readonly options: readonly Pick<OptionPart, "queue" | "lead">[];
   /** Called when watches have started. More may follow. */
   readonly onWatching: (watches: () => readonly WatchedReflector[]) => void;
   /** Called when every cache is complete and the queues run. */
@@ -94,13 +85,13 @@ export async function lead(options: LeadOptions): Promise<void> {
   const queues = createQueues(options);
   const leader = await assemble(options, queues);
   if (leader === undefined) return;
-  const { watches, moving, parts, passes } = leader;
+  const { watches, parts, passes } = leader;
   const joins = startJoins({ ...options, watches });
   options.onWatching(() => [...leader.reflectors(), joins]);
   metrics.watch(() => leaderFacts(watches, { ...queues }, parts, clock));
   startQueues(queues, passes, metrics);
-  startLiveEviction({ ...options, watches, moving, onMoving: enqueueAllIn(queues.services) });
-  options.autoscaling.onChange(() => enqueueScaled(watches, queues));
+  parts.added.autoscaling.onChange(() => enqueueScaled(watches, queues));
+  parts.added.onWorking();
   options.onWorking();
   await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   metrics.watch(undefined);
@@ -122,18 +113,24 @@ export async function assemble(options: LeadOptions, queues: Queues): Promise<Le
     onInterrupted: signs.resetTimeouts,
   });
   const downloads = startDownloads({ ...options, onModel: queues.models.enqueue });
-  const jobs = startBenchmarkJobs({ ...options, onChange: () => enqueueBenchmarks(queues) });
-  const ofJobs = [...downloads.watches, ...jobs.watches];
+  const ports: ControllerPorts = { ...options, watches, moving: createMoveTracker(metrics.countMove) };
+  const scheduler = createControllerScheduler(options.scoreWeights);
+  const { services, models } = queues;
+  const { countMove } = metrics;
+  const added = joinOptions(
+    options.options,
+    { ...options, ...ports, scheduler, countMove, services, models },
+    queues,
+  );
+  const ofJobs = [...downloads.watches, ...added.watches];
   options.onWatching(() => [...allWatches(watches), ...ofJobs]);
   if (!(await areListed(watches, ofJobs, signal))) return undefined;
   // Lease timeouts start now, because listed Leases may be of any age.
   signs.resetTimeouts();
   const fleet = createFleetLiveness(watches, signs, clock);
   const secretAccess = await startSecretAccess({ ...options, watches, onChange: queues.secrets.enqueue });
-  const ports: ControllerPorts = { ...options, watches, moving: createMoveTracker(metrics.countMove) };
   const onChange = queues.services.enqueueAfter;
-  const scheduler = createControllerScheduler(options.scoreWeights);
-  const idle = createIdleServices({ watches, clock, scheduler, onChange });
+  const { idle } = added;
   const performance = startLivePerformance({ ...options, watches, onChange, onUse: idle.noteUse });
   const parts: LeaderParts = {
     queues,
@@ -147,21 +144,18 @@ export async function assemble(options: LeadOptions, queues: Queues): Promise<Le
     downloads,
     performance,
     idle,
-    benchmarks: createBenchmarks({ ...ports, ...options, watches, jobs, onReport: queues.models.enqueue }),
+    added,
   };
   const paths = createPaths(hostsPortsOf(ports, parts), podsPortsOf(options, ports, parts));
-  const flavors = createFlavors({
-    ...ports,
-    scheduler,
-    settings: options.podsSettings,
-    minimumStayMs: options.liveEviction?.minimumStayMs,
-  });
+  const { minimumStayMs } = added;
+  const flavors = createFlavors({ ...ports, scheduler, settings: options.podsSettings, minimumStayMs });
   const changes: ChangePorts = { ...parts, watches, clock, fitness: options.fitness, flavors };
   processInitialLists(changes);
-  subscribe(createHandlers(changes));
+  subscribe(added.handlersAfter(createHandlers(changes)));
   prepareAll(paths, watches, { flavors, idle, performance });
   enqueueAll(watches, queues);
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
+  added.enqueueAll();
   return {
     watches,
     moving: ports.moving,
@@ -184,7 +178,7 @@ interface LeaderParts {
   readonly downloads: Downloads;
   readonly performance: LivePerformance;
   readonly idle: IdleServices;
-  readonly benchmarks: Benchmarks;
+  readonly added: JoinedOptions;
 }
 
 function hostsPortsOf(
@@ -223,9 +217,9 @@ function passesOf(
   ports: ControllerPorts,
   parts: LeaderParts,
   own: Pick<ServicePorts, "paths" | "flavors">,
-): Passes {
+): CorePasses {
   const { queues, scheduler, drainBlockers, fleet, signs, secretAccess, downloads } = parts;
-  const { performance, benchmarks, idle } = parts;
+  const { performance, idle, added } = parts;
   const foreign = createForeignServices({ ...options, onFree: queues.services.enqueue });
   const retries = createRejectionRetries();
   const servicePorts: ServicePorts = {
@@ -236,20 +230,18 @@ function passesOf(
     retries,
     performance,
     idle,
-    autoscaling: options.autoscaling.settings,
+    autoscaling: added.autoscaling.settings,
     routes: options.routes,
     lastStatus: new Map(),
   };
   const deletions = createDeletions(ports.clock);
   const hostPorts: HostPorts = { ...ports, fleet, signs, deletions, drainBlockers };
   return {
+    ...added.passes,
     services: (key) => reconcileService(servicePorts, key),
     hosts: (name) => reconcileHost(hostPorts, name),
-    models: options.createModelPass({ ...ports, downloads, benchmarkOf: benchmarks.reportOf }),
-    benchmarks: benchmarks.pass,
-    backends: (name) => reconcileBackend(ports, name),
+    models: options.createModelPass({ ...ports, downloads, benchmarkOf: added.benchmarkOf }),
     secrets: secretAccess.reconcile,
-    labels: createLabelsPass({ ...ports, prefix: options.labelPrefix }),
     fleet: async () => {
       const { changed, recheckAfterMs } = fleet.judge();
       enqueueAllIn(queues.hosts)(changed);

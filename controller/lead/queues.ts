@@ -9,62 +9,58 @@ import {
   type Recheck,
 } from "../../src/kube/queue.ts";
 import type { ControllerMetrics } from "../frame/metrics/metrics.ts";
+import type { OptionPart } from "../frame/option.ts";
 import type { Watches } from "../frame/watches/watches.ts";
 
-export interface Queues {
+interface CoreQueues {
   readonly services: Queue<string>;
   readonly hosts: Queue<string>;
-  readonly fleet: Queue<"all">;
+  readonly fleet: Queue<string>;
   readonly models: Queue<string>;
   /** Keys `namespace/host`, for permissions to read Secrets. */
   readonly secrets: Queue<string>;
-  /** Keys `nodes/NAME` and `hosts/NAME`, for labels that describe hardware. */
-  readonly labels: Queue<string>;
-  readonly benchmarks: Queue<"all">;
-  /** Keys are names of BackendRuntimes. */
-  readonly backends: Queue<string>;
   /** Collapses many changes that matter for placement into one pass. */
-  readonly placement: Queue<"all">;
+  readonly placement: Queue<string>;
 }
+
+/** Those of options have their names. */
+export type Queues = CoreQueues & Readonly<Record<string, Queue<string>>>;
 
 const MODELS_PER_NAMESPACE = 8;
 /** Half of the concurrency. Without pods, a pass waits only for the API server. */
 const SERVICES_PER_NAMESPACE = 16;
 
-/** A pass reads all Models and machines, so changes within this time share one. */
-const BENCHMARKS_DELAY_MS = 1_000;
+type IdleQueues = { readonly [Name in keyof CoreQueues]: IdleQueue<string> } & Readonly<
+  Record<string, IdleQueue<string>>
+>;
 
-export function enqueueBenchmarks({ benchmarks }: Pick<Queues, "benchmarks">): void {
-  benchmarks.enqueueAfter("all", BENCHMARKS_DELAY_MS);
-}
-
-type QueueName = keyof Queues;
-type IdleQueues = { readonly [Name in QueueName]: IdleQueue<string> };
-
-/** One pass over one key of each queue. */
-export type Passes = {
-  readonly [Name in QueueName]: (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
-};
+/** The pass over one key, by the name of the queue. */
+export type Passes = Readonly<
+  Record<string, (key: string, signal: AbortSignal) => Promise<Recheck | undefined>>
+>;
+export type CorePasses = Passes & { readonly [Name in keyof CoreQueues]: Passes[string] };
 
 /** The queues run once `startQueues` has set their passes. */
 export function createQueues({
   clock,
   log,
   signal,
-}: Pick<IdleQueueOptions<string>, "clock" | "log" | "signal">): IdleQueues {
-  const create = (queue: QueueName, more: Pick<IdleQueueOptions<string>, "groups"> = {}) =>
+  options,
+}: Pick<IdleQueueOptions<string>, "clock" | "log" | "signal"> & {
+  readonly options: readonly Pick<OptionPart, "queue">[];
+}): IdleQueues {
+  const create = (queue: string, more: Pick<IdleQueueOptions<string>, "groups"> = {}) =>
     createIdleQueue<string>({ ...more, clock, log: log.child({ queue }), signal });
+  const ofOptions = options.flatMap(({ queue }) => (queue === undefined ? [] : [[queue, create(queue)]]));
   return {
     hosts: create("hosts"),
     // A pass may wait for slow pods or a slow source, so one namespace must not delay the others.
     services: create("services", byNamespace(SERVICES_PER_NAMESPACE)),
     models: create("models", byNamespace(MODELS_PER_NAMESPACE)),
     secrets: create("secrets"),
-    labels: create("labels"),
-    benchmarks: create("benchmarks"),
-    backends: create("backends"),
     fleet: create("fleet"),
     placement: create("placement"),
+    ...Object.fromEntries(ofOptions),
   };
 }
 
@@ -73,8 +69,8 @@ export function startQueues(
   passes: Passes,
   metrics: Pick<ControllerMetrics, "pass">,
 ): void {
-  for (const name of Object.keys(queues) as QueueName[])
-    queues[name].start((key, stop) => metrics.pass(name, () => passes[name](key, stop)));
+  for (const [name, queue] of Object.entries(queues))
+    queue.start((key, stop) => metrics.pass(name, async () => passes[name]?.(key, stop)));
 }
 
 function byNamespace(limit: number): Pick<IdleQueueOptions<string>, "groups"> {
@@ -83,7 +79,7 @@ function byNamespace(limit: number): Pick<IdleQueueOptions<string>, "groups"> {
 
 /** Enqueues the keys of all objects, including those of deleted services and Hosts. Services that no leader has seen come first. */
 export function enqueueAll(watches: Watches, queues: Queues): void {
-  const { services, hosts, fleet, models, labels, benchmarks, backends } = queues;
+  const { services, hosts, fleet, models } = queues;
   const isNew = ({ metadata, status }: InferenceService) =>
     status?.observedGeneration !== metadata.generation;
   const all = watches.services.list();
@@ -96,11 +92,7 @@ export function enqueueAll(watches: Watches, queues: Queues): void {
     hosts.enqueue(host);
   // Leases also cover deleted hosts.
   for (const { metadata } of watches.leases.list()) hosts.enqueue(metadata.name);
-  for (const { metadata } of watches.nodes.list()) labels.enqueue(`nodes/${metadata.name}`);
-  for (const { metadata } of watches.hosts.list()) labels.enqueue(`hosts/${metadata.name}`);
-  for (const { metadata } of watches.backendRuntimes.list()) backends.enqueue(metadata.name);
   fleet.enqueue("all");
-  benchmarks.enqueue("all");
 }
 
 /** Services whose autoscaler depends on what the installation offers to autoscalers. */

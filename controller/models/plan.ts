@@ -17,7 +17,7 @@ import type { Fetched } from "../../src/models/fetch-result.ts";
 import { defaultFormat, fileNameOf, parseSource } from "../../src/models/source/parse.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { truncate } from "../../src/util/text.ts";
-import { BENCHMARKED, type ModelBenchmarks } from "../options/benchmark/report.ts";
+import { BENCHMARKED, type ModelBenchmarks } from "../frame/option.ts";
 import { isForHosts } from "../pods/workload/cache-eligibility.ts";
 import { cacheKeyOf } from "../pods/workload/model-cache.ts";
 import type { CacheState } from "./cache/plan.ts";

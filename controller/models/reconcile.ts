@@ -25,11 +25,11 @@ import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
 import { createRejectionRetries } from "../frame/apply/retries.ts";
+import type { ModelBenchmarks } from "../frame/option.ts";
 import type { ControllerPorts } from "../frame/ports.ts";
 import { modelKeyOf, soonest } from "../frame/service/path.ts";
 import type { WatchedPaths } from "../frame/watches/contract.ts";
 import { reportOn } from "../frame/watches/events.ts";
-import type { ModelBenchmarks } from "../options/benchmark/report.ts";
 import {
   type DesiredCache,
   desiredCacheOf,

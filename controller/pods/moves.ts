@@ -1,9 +1,11 @@
 /** Moves of serving pods off nodes that live eviction has found too slow or too small: when one starts, continues and is undone. Pure. */
+
 import { z } from "zod";
 import { ANNOTATION_NODE_MOVE } from "../../src/api/group.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
+import { MOVE_MS } from "../frame/move-tracker.ts";
 
 /**
  * A move in progress. The pods are renewed, which changes nothing in their template but the renewal time, and the scheduling gate
@@ -27,9 +29,6 @@ const moveSchema = z.object({
 export function nodeMoveOf(current: Deployment | undefined): NodeMove | undefined {
   return moveSchema.safeParse(parseJson(current?.metadata.annotations?.[ANNOTATION_NODE_MOVE] ?? "")).data;
 }
-
-/** Timeout of a move. After it the scores may be outdated. */
-export const MOVE_MS = 1_800_000;
 
 export interface MoveInput {
   /** Renewal time in the Deployment's template. */

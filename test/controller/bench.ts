@@ -4,6 +4,7 @@ import { expect } from "vitest";
 import { readCatalogFiles } from "../../cli/catalog/read.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { type ControllerOptions, runController } from "../../controller/main.ts";
+import type { liveEvictionOf } from "../../controller/options/live-eviction/option.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -79,7 +80,7 @@ export interface BenchOptions {
   readonly log?: Log;
   /** More of the controller. */
   readonly flags?: object;
-  readonly liveEviction?: ControllerOptions["liveEviction"];
+  readonly liveEviction?: Parameters<typeof liveEvictionOf>[1];
   /** More of the control plane. */
   readonly controlPlane?: PrivateClusterOptions;
 }
@@ -208,13 +209,14 @@ async function startOne(
   const stop = new AbortController();
   const listening = Promise.withResolvers<number>();
   const working = Promise.withResolvers<void>();
-  const config = parseControllerConfig({
+  const parsed = parseControllerConfig({
     benchmarks: "Off",
     kubeconfig,
     healthPort: 0,
     image: "registry.example/metalbridge:1.0.0",
     ...flags,
   });
+  const config = Object.assign(parsed, { liveEvictionTimes: liveEviction });
   // Models are input here: their status is written by the test.
   const createModelPass = () => async () => undefined;
   const { records } = await readCatalogFiles();
@@ -228,7 +230,6 @@ async function startOne(
     // Tests set the clock forward; that must not look like a leader that cannot renew.
     lease: { durationSeconds: 3_600, renewDeadlineMs: 3_599_000, retryMs: 1_000 },
     identity,
-    liveEviction,
     onListening: listening.resolve,
     onWorking: working.resolve,
   });

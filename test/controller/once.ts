@@ -8,8 +8,7 @@ import { readCatalogFiles } from "../../cli/catalog/read.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { createControllerMetrics } from "../../controller/frame/metrics/metrics.ts";
 import { assemble, type Leader, type LeadOptions } from "../../controller/lead/lead.ts";
-import { benchmarksSettingsOf } from "../../controller/options/benchmark/config.ts";
-import { labelPrefixOf } from "../../controller/options/labels/config.ts";
+import { startOptions } from "../../controller/options/registry.ts";
 import { podsSettingsOf, probingOf } from "../../controller/pods/config.ts";
 import { routeSettingsOf } from "../../controller/services/routes/config.ts";
 import { createFitness } from "../../fitness/fitness.ts";
@@ -29,7 +28,7 @@ import { type ModelOptions, makeModel } from "./bench.ts";
 import { createScriptedAgents, type ScriptedAgentOptions, type ScriptedAgents } from "./scripted-agents.ts";
 import { createSnapshots, type Snapshots } from "./snapshots.ts";
 import { createStandingClock, type SteppedClock } from "./stepped-clock.ts";
-import { createSteppedQueues, type QueueName, type SteppedQueues } from "./stepped-queues.ts";
+import { createSteppedQueues, type SteppedQueues } from "./stepped-queues.ts";
 
 /** Passes over one key in one `settle`, of which the largest test needs a tenth. */
 const MAX_PASSES = 200;
@@ -49,7 +48,7 @@ export interface Once {
   /** Runs what is due, lets the agents act, and repeats both until nothing changes any more. */
   readonly settle: () => Promise<void>;
   /** One pass over one key, whether it is due or not, over what is stored now. */
-  readonly reconcile: (queue: QueueName, key: string) => Promise<Recheck | undefined>;
+  readonly reconcile: (queue: string, key: string) => Promise<Recheck | undefined>;
   /** Time passes, in which agents renew their Leases; settles on the way. */
   readonly advance: (ms: number) => Promise<void>;
   /** Another controller takes over, and settles. `whileAway` runs when the last one is gone. */
@@ -208,7 +207,7 @@ async function startOnce({ cluster, kubeconfig, empty }: Plane, options: OnceOpt
 interface Stepped {
   readonly leader: Leader;
   readonly queues: SteppedQueues;
-  readonly pass: (queue: QueueName, key: string) => Promise<Recheck | undefined>;
+  readonly pass: (queue: string, key: string) => Promise<Recheck | undefined>;
   readonly stop: () => void;
 }
 
@@ -223,30 +222,27 @@ async function startStepped({ flags, log = quietLog, clock, ...options }: Steppe
   const stop = new AbortController();
   const image = "registry.example/metalbridge:1.0.0";
   const config = parseControllerConfig({ benchmarks: "Off", hostsOnly: true, image, ...flags });
-  const queues = createSteppedQueues(clock);
+  const { hostsOnly } = config;
+  const scores = config.fitness ? await fitness() : undefined;
+  const own = { connection, clock, log, signal: stop.signal, fitness: scores, hostsOnly };
+  const connectApart = () => Promise.reject(new Error("no option of these tests connects"));
+  const parts = await startOptions(config, { ...own, connectApart });
+  const queues = createSteppedQueues(
+    clock,
+    parts.flatMap(({ queue = [] }) => queue),
+  );
   const assembled = assemble(
     {
-      connection,
-      clock,
-      log,
+      ...own,
       record,
-      signal: stop.signal,
       startReflector: snapshots.startReflector,
       client: createClient(connection),
       metrics: createControllerMetrics(clock),
-      fitness: config.fitness ? await fitness() : undefined,
-      hostsOnly: config.hostsOnly,
       scoreWeights: config.scoreWeights,
       podsSettings: podsSettingsOf(config),
       probing: probingOf(config),
-      labelPrefix: labelPrefixOf(config),
-      benchmarks: benchmarksSettingsOf(config),
       routes: routeSettingsOf(config),
-      liveEviction: undefined,
-      autoscaling: {
-        settings: () => ({ externalMetrics: "off", loadEndpoint: undefined }),
-        onChange: () => {},
-      },
+      options: parts,
       // Models are input here: their status is written by the test.
       createModelPass: () => async () => undefined,
       onWatching: () => {},
@@ -263,9 +259,9 @@ async function startStepped({ flags, log = quietLog, clock, ...options }: Steppe
     queues,
     stop: () => stop.abort(),
     pass: async (queue, key) => {
-      const recheck = await leader.passes[queue](key, stop.signal);
+      const recheck = await leader.passes[queue]?.(key, stop.signal);
       if (recheck?.recheckAfterMs !== undefined)
-        queues.queues[queue].enqueueAfter(key as never, recheck.recheckAfterMs);
+        queues.queues[queue]?.enqueueAfter(key, recheck.recheckAfterMs);
       return recheck;
     },
   };

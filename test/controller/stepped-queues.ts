@@ -3,10 +3,8 @@ import type { Queues } from "../../controller/lead/queues.ts";
 import type { Queue } from "../../src/kube/queue.ts";
 import type { Clock } from "../../src/util/ports.ts";
 
-export type QueueName = keyof Queues;
-
 export interface Due {
-  readonly queue: QueueName;
+  readonly queue: string;
   readonly key: string;
 }
 
@@ -18,7 +16,8 @@ export interface SteppedQueues {
   readonly take: (due: Due) => void;
 }
 
-export function createSteppedQueues(clock: Clock): SteppedQueues {
+/** `options` are the names of the queues of options. */
+export function createSteppedQueues(clock: Clock, options: readonly string[]): SteppedQueues {
   const due = new Map<string, Due>();
   const planned = new Map<string, { readonly atMs: number; readonly cancel: () => void }>();
   const unplan = (id: string) => {
@@ -29,7 +28,7 @@ export function createSteppedQueues(clock: Clock): SteppedQueues {
     unplan(`${queue} ${key}`);
     due.delete(`${queue} ${key}`);
   };
-  const create = (queue: QueueName): Queue<string> => {
+  const create = (queue: string): Queue<string> => {
     const enqueue = (key: string) => {
       unplan(`${queue} ${key}`);
       due.set(`${queue} ${key}`, { queue, key });
@@ -56,10 +55,8 @@ export function createSteppedQueues(clock: Clock): SteppedQueues {
       fleet: create("fleet"),
       models: create("models"),
       secrets: create("secrets"),
-      labels: create("labels"),
-      benchmarks: create("benchmarks"),
-      backends: create("backends"),
       placement: create("placement"),
+      ...Object.fromEntries(options.map((name) => [name, create(name)])),
     },
     next: () => {
       const [first] = due.values();

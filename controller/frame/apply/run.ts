@@ -3,7 +3,6 @@
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { ApiFailure, ApiResult, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/util/ports.ts";
-import type { ReplicaRemoval } from "../../hosts/rollout/types.ts";
 import type { OwnedKind } from "../owned/kinds.ts";
 import { ApiCallFailed } from "./failure.ts";
 import { type Rejection, rejectionOf } from "./rejection.ts";
@@ -13,6 +12,11 @@ export type Obstacle =
   | { readonly at: "none" }
   | { readonly at: "nameTaken"; readonly message: string }
   | { readonly at: "terminating" };
+
+export interface ReplicaRemoval {
+  readonly replica: InferenceReplica;
+  readonly because: string;
+}
 
 export interface ApplyOutcome {
   readonly obstacle: Obstacle;

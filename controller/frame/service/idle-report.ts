@@ -30,6 +30,16 @@ export interface IdleServices {
   readonly forget: (key: string) => void;
 }
 
+/** No service is ever idle. */
+export const NEVER_IDLE: IdleServices = {
+  decide: (live) => ({ live }),
+  noteDemand: () => {},
+  noteUse: () => {},
+  offer: () => undefined,
+  yieldsTo: () => false,
+  forget: () => {},
+};
+
 /** None for a service that is never idle. */
 export function idleConditions({ condition }: IdleDecision): ConditionUpdate[] {
   return condition === undefined ? [] : [condition];

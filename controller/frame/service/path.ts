@@ -11,7 +11,6 @@ import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { runsOn } from "../../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../../src/kube/queue.ts";
 import type { Reflector } from "../../../src/kube/types.ts";
-import type { FlavorStage } from "../../pods/workload/flavors/stage.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import type { Obstacle } from "../apply/run.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
@@ -29,6 +28,15 @@ export interface LiveService {
   readonly backend: ChosenBackend | undefined;
   /** Why nothing new can start, whatever the path. */
   readonly blocked?: Blocked | undefined;
+}
+
+/**
+ * Flavors in one pod template, in order of preference. The scheduler chooses by node affinity (`labels`) or by a prioritized
+ * ResourceClaim (`devices`); with one flavor (`single`) the controller has chosen.
+ */
+export interface FlavorStage {
+  readonly by: "labels" | "devices" | "single";
+  readonly flavors: readonly [Flavor, ...Flavor[]];
 }
 
 /** The flavor that the service runs on. */

@@ -1,6 +1,7 @@
 /** The watches of kinds that only services in pods need, with their groupings. */
 import { LABEL_SERVICE, LABEL_SERVICE_UID, LABEL_WORKER_OF } from "../../../src/api/group.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import { reportInConfigMap } from "../../../src/api/node-report.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
 import {
   DEVICE_CLASSES,
@@ -20,6 +21,7 @@ import {
   type QueueWorkload,
   type ResourceSlice,
 } from "../../../src/kube/workload-objects.ts";
+import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { Emit, StartWatch } from "./contract.ts";
 import { definitionWatch } from "./group-kind.ts";
 import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
@@ -176,4 +178,16 @@ function withoutPodTemplates({ apiVersion, kind, metadata, status }: QueueWorklo
     metadata: { name, namespace, uid, resourceVersion, ownerReferences },
     status: { conditions: status?.conditions },
   };
+}
+
+/** True if the part of a report of a node that placement reads has changed. Free memory and installed software are not. */
+export function hasOtherCapacity(report: ConfigMap | undefined, before: ConfigMap | undefined): boolean {
+  return !isDeepEqual(capacityIn(report), capacityIn(before));
+}
+
+function capacityIn(map: ConfigMap | undefined) {
+  const read = reportInConfigMap(map);
+  if (read?.at !== "known") return read;
+  const { memory, cpu, gpus } = read.report;
+  return { totalBytes: memory?.totalBytes, cores: cpu.cores, gpus };
 }

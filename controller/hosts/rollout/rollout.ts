@@ -5,6 +5,7 @@
 
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
+import type { ReplicaRemoval } from "../../frame/apply/run.ts";
 import {
   holdsSlot,
   isServingReplica,
@@ -17,7 +18,6 @@ import {
 import type {
   DesiredSlot,
   HostsRolloutInput,
-  ReplicaRemoval,
   RolloutPlan,
   RolloutSlot,
   RolloutState,

@@ -1,5 +1,6 @@
 /** Input and output of the rollout planner. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { ReplicaRemoval } from "../../frame/apply/run.ts";
 
 export interface HostsRolloutInput {
   /** Desired number of replicas; 0 for a suspended service. */
@@ -34,11 +35,6 @@ export interface DesiredSlot {
   readonly ordinal: number;
   readonly revision: string;
   readonly why: SlotReason;
-}
-
-export interface ReplicaRemoval {
-  readonly replica: InferenceReplica;
-  readonly because: string;
 }
 
 export interface RolloutSlot {

@@ -23,6 +23,7 @@ import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { momentOf } from "../../../src/util/moment.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { ApiCallFailed, isSettled } from "../../frame/apply/failure.ts";
+import { BENCHMARKED, type ModelBenchmarks } from "../../frame/option.ts";
 import type { ControllerPorts } from "../../frame/ports.ts";
 import { backendOf } from "../../frame/service/backend.ts";
 import { BENCHMARKS_KEY, benchmarksIn } from "../../frame/watches/benchmarks.ts";
@@ -34,7 +35,6 @@ import { requestsOf } from "../../pods/pods.ts";
 import type { PodsSettings } from "../../pods/workload/contract.ts";
 import { HOSTNAME_LABEL } from "../../pods/workload/pod.ts";
 import { type Attempts, createAttempts, withRemedy } from "./attempts.ts";
-import type { BenchmarksSettings } from "./config.ts";
 import { hostnameOf, type JobWait, jobOfPod, modelOfJob, readBenchmarkJob } from "./job.ts";
 import {
   type BenchmarkMemory,
@@ -44,7 +44,7 @@ import {
   planBenchmarks,
   type StartedJob,
 } from "./plan.ts";
-import { BENCHMARKED, type ModelBenchmarks, reportsOf, speedText, unmeasuredText } from "./report.ts";
+import { reportsOf, speedText, unmeasuredText } from "./report.ts";
 import { editsOf } from "./results.ts";
 import { type ClassedHost, type ClassedNode, type Target, targetsOf } from "./targets.ts";
 
@@ -75,6 +75,11 @@ export function startBenchmarkJobs(
     podsOf: ({ metadata: { namespace, uid = "" } }) => podsOfJob.of(keyOf({ namespace, name: uid })),
     watches: [jobs, pods],
   };
+}
+
+export interface BenchmarksSettings {
+  readonly isOn: boolean;
+  readonly maxAgeMs: number;
 }
 
 export interface BenchmarksPorts extends ControllerPorts {

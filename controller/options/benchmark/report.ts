@@ -1,22 +1,14 @@
 /** What the status of a Model says about its benchmarks. Pure. */
 
-import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import type { Model, ModelStatus } from "../../../src/api/model.ts";
+import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Backend } from "../../../src/capacity/backend.ts";
 import { contentOf } from "../../../src/capacity/benchmark/table.ts";
 import { compareText } from "../../../src/util/text.ts";
+import { BENCHMARKED, type ModelBenchmarks } from "../../frame/option.ts";
 import type { BenchmarksPlan, TargetState } from "./plan.ts";
 import type { Target } from "./targets.ts";
-
-export const BENCHMARKED = "Benchmarked";
-
-export interface ModelBenchmarks {
-  readonly benchmarks: ModelStatus["benchmarks"];
-  /** Undefined if the Model is not to be measured, or not resolved yet. */
-  readonly condition: Pick<ConditionUpdate, "status" | "reason" | "message"> | undefined;
-}
 
 const RESULTS_MAX = 64;
 const NO_MACHINE =

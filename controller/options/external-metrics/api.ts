@@ -2,22 +2,15 @@
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { RoutedRequest, Routes } from "../../../src/http/routes.ts";
+import { loadPath, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
 
 const API_GROUP = "external.metrics.k8s.io";
 const GROUP_VERSION = `${API_GROUP}/v1beta1`;
 /** Name of the APIService, of which a cluster has one. */
 export const API_SERVICE_NAME = `v1beta1.${API_GROUP}`;
 
-/** Requests of a service, processed and queued, as a mean over the last minute. */
-export const REQUESTS_METRIC = "metalbridge_requests_in_flight";
-
 /** The route at which KEDA reads the load of a service. */
 export const LOAD_PATH = loadPath("*", "*");
-
-/** Path below the controller's URL at which KEDA reads the load of a service. */
-export function loadPath(namespace: string, name: string): string {
-  return `/load/${namespace}/${name}`;
-}
 
 export interface ExternalAnswer {
   readonly status: number;

@@ -8,15 +8,13 @@ import { PODS } from "../../../src/kube/kinds.ts";
 import { objectPath } from "../../../src/kube/paths.ts";
 import { createQueue } from "../../../src/kube/queue.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
-import type { ControllerMetrics } from "../../frame/metrics/metrics.ts";
-import { type Departure, type MoveTracker, moveEndOf } from "../../frame/move-tracker.ts";
+import { type Departure, type MoveResult, type MoveTracker, moveEndOf } from "../../frame/move-tracker.ts";
 import { reportOn } from "../../frame/watches/events.ts";
 import type { Watches } from "../../frame/watches/watches.ts";
 import { moveCandidatesFor, moveRefusal, type ObservedWorkload, observeReplicas } from "./observe.ts";
 
 export interface MoverOptions {
-  /** Undefined: nothing is moved. */
-  readonly liveEviction: (MoveSettings & { readonly intervalMs: number }) | undefined;
+  readonly liveEviction: MoveSettings & { readonly intervalMs: number };
   readonly connection: KubeConnection;
   readonly watches: Watches;
   readonly clock: Clock;
@@ -26,7 +24,7 @@ export interface MoverOptions {
   /** Undefined: nothing is moved. */
   readonly fitness: Fitness | undefined;
   readonly moving: MoveTracker;
-  readonly metrics: Pick<ControllerMetrics, "countMove">;
+  readonly countMove: (result: MoveResult) => void;
   /** Called if the moves of these services have changed. */
   readonly onMoving: (services: readonly string[]) => void;
 }
@@ -36,7 +34,7 @@ const TIMEOUT_MS = 10_000;
 /** Runs until `signal` is aborted. */
 export function startLiveEviction(options: MoverOptions): void {
   const { clock, log, signal, liveEviction: settings, fitness } = options;
-  if (settings === undefined || fitness === undefined) return;
+  if (fitness === undefined) return;
   const work = { ...options, fitness, judge: fitness.createMoveJudge(settings), scored: new Set<string>() };
   const queue = createQueue<string>({
     clock,
@@ -79,7 +77,7 @@ async function pass(options: Work): Promise<void> {
     const reason = await reasonToStay(options, replica);
     if (reason !== undefined) {
       log.info({ service, name, on }, `not moved: ${reason}`);
-      options.metrics.countMove("Blocked");
+      options.countMove("Blocked");
       report(options, replica, "MoveBlocked", `${name} stays on ${on}: ${reason}`);
       continue;
     }

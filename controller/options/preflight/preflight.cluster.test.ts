@@ -27,7 +27,7 @@ async function start(kubeconfig: string) {
     log: quietLog,
     signal: stop.signal,
     onListening: health.resolve,
-    onPreflight: webhook.resolve,
+    onOptionListening: (_, port) => webhook.resolve(port),
   });
   const url = `http://127.0.0.1:${await Promise.race([health.promise, running])}`;
   const get = async (route: string) => {

@@ -20,7 +20,8 @@ import { WITHOUT_PODS } from "../../../test/cluster/planes.ts";
 import type { AgentSide } from "../../../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
 import { createSteppedClock } from "../../../test/controller/stepped-clock.ts";
-import { API_SERVICE_NAME, REQUESTS_METRIC } from "../../options/external-metrics/api.ts";
+import { REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
+import { API_SERVICE_NAME } from "../../options/external-metrics/api.ts";
 
 const NS = "elastic";
 const ADAPTER = `apiservice/${API_SERVICE_NAME}`;

@@ -12,9 +12,9 @@ import type { OwnedObjects } from "../../frame/owned/observe.ts";
 import type { ServiceStep } from "../../frame/owned/steps.ts";
 import { stepsOf } from "../../frame/owned/steps-of.ts";
 import type { ControllerPorts } from "../../frame/ports.ts";
+import { type AutoscalingSettings, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
 import type { LiveService } from "../../frame/service/path.ts";
-import { REQUESTS_METRIC } from "../../options/external-metrics/api.ts";
-import { type AutoscalingSettings, type LoadGauges, planScaler, type ScalerPlan } from "./scaler.ts";
+import { type LoadGauges, planScaler, type ScalerPlan } from "./scaler.ts";
 
 export interface ScalingPorts extends ControllerPorts {
   /** Read in each pass, because another adapter may take external.metrics.k8s.io. */

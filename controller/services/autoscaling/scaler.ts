@@ -9,18 +9,12 @@ import { serviceName } from "../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import { loadPath, REQUESTS_METRIC } from "../../options/external-metrics/api.ts";
-
-/** Namespace and name of the Service of another adapter, or the state of our own. */
-export type ExternalMetricsOwner = "ours" | "off" | { readonly other: string };
-
-/** What the installation offers to autoscalers. */
-export interface AutoscalingSettings {
-  /** The server of external.metrics.k8s.io: the controller, none, or another adapter, which stays. */
-  readonly externalMetrics: ExternalMetricsOwner;
-  /** Base URL of the controller for KEDA. */
-  readonly loadEndpoint?: string | undefined;
-}
+import {
+  type AutoscalingSettings,
+  type ExternalMetricsOwner,
+  loadPath,
+  REQUESTS_METRIC,
+} from "../../frame/service/autoscaling.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
 export interface LoadGauges {

@@ -9,7 +9,7 @@ import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narro
 import { type FlavorsInput, type FlavorsPlan, planFlavors } from "../../../src/capacity/flavors/plan.ts";
 import { type Blocked, resolveService, usableModel } from "../../../src/capacity/resolve.ts";
 import type { ChosenFlavor, FlavorChooser } from "../../frame/service/flavor-report.ts";
-import { type LiveService, modelKeyOf, namedModels } from "../../frame/service/path.ts";
+import { type FlavorStage, type LiveService, modelKeyOf, namedModels } from "../../frame/service/path.ts";
 import { isServingReplica } from "../../hosts/rollout/slots.ts";
 import { usableClasses } from "../../pods/claims.ts";
 import { countServing } from "../../pods/groups/groups.ts";
@@ -17,12 +17,7 @@ import { podsInputOf } from "../../pods/pass.ts";
 import { isReadyPod, readPods } from "../../pods/pods.ts";
 import type { PodsSettings } from "../../pods/workload/contract.ts";
 import { matchesFlavors } from "../../pods/workload/flavors/nodes.ts";
-import {
-  type FlavorStage,
-  type StageContext,
-  stageContext,
-  stageOf,
-} from "../../pods/workload/flavors/stage.ts";
+import { type StageContext, stageContext, stageOf } from "../../pods/workload/flavors/stage.ts";
 import { resolveGroups, resolvePods } from "../../pods/workload/resolve.ts";
 import { podRevisionOf } from "../../pods/workload/revision.ts";
 import { type JudgePorts, judgeFlavors } from "./judge.ts";

@@ -1,12 +1,14 @@
 /** Which flavors share a pod template, and what they put on a pod. */
+
 import { describe, expect, test } from "vitest";
 import { type BackendRuntimeSpec, backendRuntimeSchema } from "../../../../src/api/backend-runtime.ts";
 import type { Flavor } from "../../../../src/api/flavors.ts";
 import type { Model } from "../../../../src/api/model.ts";
+import type { FlavorStage } from "../../../frame/service/path.ts";
 import { inputOf } from "../fixtures/workload-input.ts";
 import { buildWorkload } from "../workload.ts";
 import { withStage } from "./build.ts";
-import { type FlavorStage, stageContext, stageOf } from "./stage.ts";
+import { stageContext, stageOf } from "./stage.ts";
 
 const PRODUCT = "nvidia.com/gpu.product";
 const gpu = (count: number) => ({ "nvidia.com/gpu": count });

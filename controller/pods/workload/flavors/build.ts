@@ -1,4 +1,5 @@
 /** Builds what a stage of flavors puts on a pod: node affinity, limits, and the template of its ResourceClaim. Pure. */
+
 import { canonicalQuantity } from "../../../../src/api/fields/quantity.ts";
 import type { Flavor } from "../../../../src/api/flavors.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
@@ -9,8 +10,8 @@ import { withArguments } from "../../../../src/capacity/flavors/apply.ts";
 import { type FlavorLimits, limitsOf } from "../../../../src/capacity/flavors/narrow.ts";
 import type { ResourceClaimTemplate } from "../../../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../../../src/util/hash.ts";
+import type { FlavorStage } from "../../../frame/service/path.ts";
 import type { PodFlavors } from "../contract.ts";
-import type { FlavorStage } from "./stage.ts";
 
 /** Name of the claim within the pod, and of its one request. An allocation names the flavor as `flavor/NAME`. */
 export const FLAVOR_CLAIM = "flavor";

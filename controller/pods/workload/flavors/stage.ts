@@ -1,20 +1,13 @@
 /** Groups flavors that one pod template can offer together, and decides by which mechanism. Pure. */
+
 import type { BackendRuntimeSpec } from "../../../../src/api/backend-runtime.ts";
 import type { Flavor } from "../../../../src/api/flavors.ts";
 import type { InferenceServiceSpec } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
 import { limitsOf, platformOfFlavor } from "../../../../src/capacity/flavors/narrow.ts";
 import { canonicalJson } from "../../../../src/util/hash.ts";
+import type { FlavorStage } from "../../../frame/service/path.ts";
 import { hasSeveralTerms } from "../pod.ts";
-
-/**
- * Flavors in one pod template, in order of preference. The scheduler chooses by node affinity (`labels`) or by a prioritized
- * ResourceClaim (`devices`); with one flavor (`single`) the controller has chosen.
- */
-export interface FlavorStage {
-  readonly by: "labels" | "devices" | "single";
-  readonly flavors: readonly [Flavor, ...Flavor[]];
-}
 
 export interface StageContext {
   /** Names of the DeviceClasses of the cluster. */

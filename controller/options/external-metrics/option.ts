@@ -1,11 +1,15 @@
-/** Settings of what the controller offers to autoscalers, with their defaults. */
+/** The option: offers the load of services to autoscalers. */
 import { z } from "zod";
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { API_SERVICES } from "../../../src/kube/kinds.ts";
 import type { ApiService } from "../../../src/kube/objects.ts";
+import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { CERTIFICATE_MS } from "../../frame/certificates/certificate.ts";
-import type { Published } from "../../frame/certificates/rotation.ts";
+import { keepCertificate, type Published } from "../../frame/certificates/rotation.ts";
+import type { Option } from "../../frame/option.ts";
+import type { AutoscalingSource, ExternalMetricsOwner } from "../../frame/service/autoscaling.ts";
 import { API_SERVICE_NAME } from "./api.ts";
+import { loadRoutes, serveExternalMetrics, watchLoad } from "./server.ts";
 
 /** Name of the Service and the Secret in the chart. */
 export const EXTERNAL_METRICS_NAME = "metalbridge-external-metrics";
@@ -47,6 +51,40 @@ export const externalMetricsConfigSchema = z.strictObject({
 });
 
 type ExternalMetricsConfig = z.output<typeof externalMetricsConfigSchema>;
+
+export const externalMetrics: Option<typeof externalMetricsConfigSchema.shape> = {
+  shape: externalMetricsConfigSchema.shape,
+  start: (config, ports) => {
+    const { loadEndpoint } = config;
+    const external = externalMetricsOf(config);
+    // Until the first list, so that a start does not remove autoscalers.
+    let owner: ExternalMetricsOwner = external === undefined ? "off" : "ours";
+    let changed = (): void => undefined;
+    const load = external === undefined && loadEndpoint === undefined ? undefined : watchLoad(ports);
+    if (external !== undefined && load !== undefined) serveExternalMetrics({ ...external, ...ports }, load);
+    const autoscaling: AutoscalingSource = {
+      settings: () => ({ externalMetrics: owner, loadEndpoint }),
+      onChange: (listener) => {
+        changed = listener;
+      },
+    };
+    return {
+      routes: loadEndpoint === undefined || load === undefined ? {} : loadRoutes(load),
+      onLead: (leading) => {
+        if (external === undefined) return;
+        const onPublished = (object: ApiService | undefined) => {
+          const other = object && otherOwner(object);
+          const now = other === undefined ? "ours" : { other };
+          if (isDeepEqual(now, owner)) return;
+          owner = now;
+          changed();
+        };
+        keepCertificate({ ...external, ...leading, onPublished });
+      },
+      lead: () => ({ autoscaling }),
+    };
+  },
+};
 
 /** Undefined if external metrics are off. */
 export function externalMetricsOf(config: ExternalMetricsConfig) {

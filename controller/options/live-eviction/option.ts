@@ -1,6 +1,8 @@
-/** Settings of live eviction, with their defaults. */
+/** The option: moves replicas off machines whose score has fallen. */
 import { z } from "zod";
 import type { MoveSettings } from "../../../src/capacity/fitness.ts";
+import type { Option } from "../../frame/option.ts";
+import { startLiveEviction } from "./mover.ts";
 
 /** Interval between observations of fitness. */
 const INTERVAL_MS = 30_000;
@@ -27,7 +29,29 @@ export const liveEvictionConfigSchema = z.strictObject({
     ),
 });
 
-export type LiveEvictionTimes = Partial<MoveSettings & { readonly intervalMs: number }>;
+type LiveEvictionTimes = Partial<MoveSettings & { readonly intervalMs: number }>;
+
+/** `liveEvictionTimes` overrides the times, for tests. */
+export const liveEviction: Option<
+  typeof liveEvictionConfigSchema.shape,
+  { liveEvictionTimes?: LiveEvictionTimes }
+> = {
+  shape: liveEvictionConfigSchema.shape,
+  needsFitness: "liveEviction",
+  start: (config) => {
+    const settings = liveEvictionOf(config, config.liveEvictionTimes);
+    if (settings === undefined) return {};
+    return {
+      lead: (ports) => ({
+        minimumStayMs: settings.minimumStayMs,
+        onWorking: () => {
+          const onMoving = (keys: readonly string[]) => keys.forEach(ports.services.enqueue);
+          startLiveEviction({ ...ports, liveEviction: settings, onMoving });
+        },
+      }),
+    };
+  },
+};
 
 /** Undefined if live eviction is off. */
 export function liveEvictionOf(

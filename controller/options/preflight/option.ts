@@ -1,10 +1,13 @@
-/** Settings of the preflight webhook, with their defaults. */
+/** The option: a webhook that checks that a service fits some machine. */
 import { z } from "zod";
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
+import { readyRoute } from "../../../src/http/listener.ts";
 import { VALIDATING_WEBHOOKS } from "../../../src/kube/kinds.ts";
 import type { ValidatingWebhooks } from "../../../src/kube/objects.ts";
 import { CERTIFICATE_MS } from "../../frame/certificates/certificate.ts";
-import type { Published } from "../../frame/certificates/rotation.ts";
+import { keepCertificate, type Published } from "../../frame/certificates/rotation.ts";
+import type { Option } from "../../frame/option.ts";
+import { startPreflight } from "./preflight.ts";
 import { PREFLIGHT_MODES } from "./review.ts";
 
 /** Name of the webhook configuration, the Service and the Secret in the chart. */
@@ -54,6 +57,23 @@ export const preflightConfigSchema = z.strictObject({
       "The cluster has no node autoscaler: with Deny, services that would run in pods and fit no node are rejected too. If false, an autoscaler may add a suitable node, so such services only get a warning.",
     ),
 });
+
+export const preflight: Option<typeof preflightConfigSchema.shape> = {
+  shape: preflightConfigSchema.shape,
+  start: (config, ports) => {
+    const settings = preflightOf(config);
+    const state = settings && startPreflight({ ...settings, ...ports });
+    return {
+      // For controllers that do not lead too.
+      routes: { "/readyz/preflight": readyRoute(() => state?.failures() ?? []) },
+      notReady: state?.notServed,
+      ended: state?.ended,
+      onLead: (leading) => {
+        if (settings !== undefined) keepCertificate({ ...settings, ...leading });
+      },
+    };
+  },
+};
 
 /** Undefined if preflight is off. */
 export function preflightOf({
