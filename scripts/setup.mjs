@@ -1,28 +1,9 @@
 /** `npm run setup`: everything Metalbridge needs on this machine, each part once. Plain Node 20, no packages. */
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { cacheDir } from "./setup/cache.mjs";
-import { LANES, PURPOSES, provide } from "./setup/parts.mjs";
-import { createProgress, runMain, SetupError } from "./setup/steps.mjs";
-
-export const root = dirname(dirname(fileURLToPath(import.meta.url)));
-
-/** Provides every part that the purpose needs, and returns the place of each by its name in setup/parts.mjs. */
-export async function ensureParts({ purpose = "start", verbose = false } = {}) {
-  const parts = await provide(LANES, { root, purpose, progress: createProgress({ verbose }) });
-  record(parts);
-  return parts;
-}
-
-/** For people and scripts; the programs look for themselves. */
-function record(parts) {
-  const file = join(cacheDir(), "setup.json");
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(`${file}.${process.pid}`, `${JSON.stringify(parts, null, 2)}\n`);
-  renameSync(`${file}.${process.pid}`, file);
-}
+import { ensureParts, PURPOSES } from "./setup/parts.mjs";
+import { runMain, SetupError } from "./setup/steps.mjs";
 
 const USAGE = `Usage: npm run setup [-- --for start|test|system]
 

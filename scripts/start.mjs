@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import { handOver } from "./setup/hand-over.mjs";
+import { ensureParts, root } from "./setup/parts.mjs";
 import { createProgress, runMain } from "./setup/steps.mjs";
-import { ensureParts, root } from "./setup.mjs";
 
 const program = join(root, "cli", "metalbridge.mjs");
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findHeavyRooms, findStructure, weighRooms } from "./structure/find.ts";
+import { findHeavyRooms, findRings, findStructure, largestRing, weighRooms } from "./structure/find.ts";
 import { purePatterns } from "./structure/layers.ts";
 
 const use = (from: string) => `import { x } from "${from}";\n\nexport const y = x;\n`;
@@ -121,12 +121,45 @@ test("a room above its budget is named, with what is too much; tests and fixture
     { agent: 5, cli: 3 },
   );
   expect(rooms).toEqual([
-    { name: "agent", files: 2, lines: 6, budget: 5 },
-    { name: "cli", files: 1, lines: 3, budget: 3 },
+    { name: "agent", files: 2, lines: 6, budget: 5, ring: [] },
+    { name: "cli", files: 1, lines: 3, budget: 3, ring: [] },
   ]);
   expect(findHeavyRooms(rooms)).toEqual([
     expect.stringContaining("agent/ has 6 lines, 1 more than its budget"),
   ]);
+});
+
+const typeUse = (file: string, imported: string) => ({
+  file,
+  text: `import type { X } from "${imported}";\n`,
+});
+
+test("a ring is the folders that reach each other, also by types; sub-folders count as their own", () => {
+  const ring = [
+    typeUse("agent/a/x.ts", "./deep/x.ts"),
+    typeUse("agent/a/deep/x.ts", "../../b/x.ts"),
+    typeUse("agent/b/x.ts", "../a/y.ts"),
+  ];
+  const pair = [typeUse("agent/c/x.ts", "../d/x.ts"), typeUse("agent/d/x.ts", "../c/y.ts")];
+  const oneWay = typeUse("agent/e/x.ts", "../a/x.ts");
+  const otherRoom = typeUse("agent/f/x.ts", "../../src/x.ts");
+  expect(largestRing([...pair, oneWay, otherRoom, ...ring])).toEqual(["agent/a", "agent/a/deep", "agent/b"]);
+  expect(largestRing([oneWay, otherRoom])).toEqual([]);
+});
+
+test("a room may have a ring of three folders, or as many as it already has", () => {
+  const ring = ["agent/a", "agent/b", "agent/c", "agent/d"];
+  const rooms = ["agent", "cli"].map((name) => ({ name, files: 4, lines: 4, budget: 4, ring }));
+  expect(findRings(rooms, { cli: 4 })).toEqual([
+    "agent/ has a ring of 4 folders, more than 3: agent/a, agent/b, agent/c, agent/d",
+  ]);
+  expect(findRings(rooms, { agent: 4, cli: 4 })).toEqual([]);
+  expect(
+    findRings(
+      rooms.map((room) => ({ ...room, ring: ring.slice(1) })),
+      {},
+    ),
+  ).toEqual([]);
 });
 
 test("the linter forbids the globals of effects in pure folders, except in their files with effects", () => {

@@ -7,8 +7,8 @@
 import { execFileSync, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import { ensureParts, root } from "./setup/parts.mjs";
 import { runMain } from "./setup/steps.mjs";
-import { ensureParts, root } from "./setup.mjs";
 import { costsToSave, judgeCosts, MAX_CPU_SECONDS, statedReason } from "./tests/costs.mjs";
 import { makeRunFolder, removeRunFolder } from "./tests/leftovers.mjs";
 import { ONLY_FAILED_FILES } from "./tests/only-failed-files.mjs";

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { join } from "node:path";
-import { ensureParts, root } from "../setup.mjs";
+import { ensureParts, root } from "./parts.mjs";
 import { runMain } from "./steps.mjs";
 
 /** Runs a TypeScript program of the repository with every part; for the command line of `npm run`. */

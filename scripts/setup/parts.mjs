@@ -1,7 +1,9 @@
 /** The parts that setup provides: who needs each, and which are provided side by side. */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { bundleIsFresh } from "./bundle.mjs";
+import { cacheDir } from "./cache.mjs";
 import { ensureChromium } from "./chromium.mjs";
 import { ensureClusterParts } from "./cluster/cluster-parts.mjs";
 import { run } from "./command.mjs";
@@ -36,7 +38,9 @@ import { ensurePrometheus } from "./prometheus/prometheus.mjs";
 import { ensureAnsible, ensureMlxLm } from "./python-programs.mjs";
 import { ensureRedis } from "./redis.mjs";
 import { ensureSshServer } from "./ssh-server.mjs";
-import { describeFailure, SetupError } from "./steps.mjs";
+import { createProgress, describeFailure, SetupError } from "./steps.mjs";
+
+export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 /** What a machine is set up for; each needs the parts of those before it too. `system`: `npm run test:system`, torture and interop. */
 export const PURPOSES = ["start", "test", "system"];
@@ -127,4 +131,19 @@ async function ensureBundle({ root, progress, parts }) {
     const { code, tail } = await run(parts.node, build, { cwd: root });
     if (code !== 0) throw new SetupError(`the build failed:\n${tail}`);
   });
+}
+
+/** Provides every part that the purpose needs, and returns the place of each by its name. */
+export async function ensureParts({ purpose = "start", verbose = false } = {}) {
+  const parts = await provide(LANES, { root, purpose, progress: createProgress({ verbose }) });
+  record(parts);
+  return parts;
+}
+
+/** For people and scripts; the programs look for themselves. */
+function record(parts) {
+  const file = join(cacheDir(), "setup.json");
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(`${file}.${process.pid}`, `${JSON.stringify(parts, null, 2)}\n`);
+  renameSync(`${file}.${process.pid}`, file);
 }

@@ -2,7 +2,7 @@
 import path from "node:path";
 import { circlesIn } from "./circles.ts";
 import { type Import, importsOf } from "./imports.ts";
-import { BUDGETS, LAYERS, type Layer } from "./layers.ts";
+import { BUDGETS, LAYERS, type Layer, RING_LIMIT, RINGS_ABOVE_LIMIT } from "./layers.ts";
 
 export interface SourceText {
   /** Relative to the repository's root, with slashes. */
@@ -27,14 +27,36 @@ export interface Room {
   readonly files: number;
   readonly lines: number;
   readonly budget: number;
+  /** Folders of the largest ring. */
+  readonly ring: readonly string[];
 }
 
-/** The weight of each room, product code only. */
+/** The weight and the largest ring of each room, product code only. */
 export function weighRooms(sources: readonly SourceText[], budgets = BUDGETS): Room[] {
   return Object.entries(budgets).map(([name, budget]) => {
     const own = sources.filter(({ file }) => file.startsWith(`${name}/`) && !isForTests(file));
     const lines = own.reduce((sum, { text }) => sum + text.split("\n").length - 1, 0);
-    return { name, files: own.length, lines, budget };
+    return { name, files: own.length, lines, budget, ring: largestRing(own) };
+  });
+}
+
+/** The most folders of these files that import each other in a circle, types counted; each sub-folder is a folder of its own. */
+export function largestRing(sources: readonly SourceText[]): readonly string[] {
+  const folders = new Set(sources.map(({ file }) => path.posix.dirname(file)));
+  const within = sources
+    .flatMap(({ file, text }) => importsOf(file, text))
+    .filter(({ to }) => folders.has(path.posix.dirname(to)));
+  const rings = circlesIn(graphOf(within, path.posix.dirname));
+  return rings.toSorted((one, other) => other.length - one.length)[0] ?? [];
+}
+
+/** One sentence for each room with a ring of more folders than it may have. */
+export function findRings(rooms: readonly Room[], exceptions = RINGS_ABOVE_LIMIT): string[] {
+  return rooms.flatMap(({ name, ring }) => {
+    const limit = exceptions[name] ?? RING_LIMIT;
+    return ring.length > limit
+      ? [`${name}/ has a ring of ${ring.length} folders, more than ${limit}: ${ring.join(", ")}`]
+      : [];
   });
 }
 
@@ -117,14 +139,15 @@ function graphOf(imports: readonly Import[], nodeOf: (file: string) => string): 
   return graph;
 }
 
-/** The imports that tie a circle of folders together, of a finding that names one. */
+/** The imports that tie a circle or ring of folders together, of a finding that names one. */
 export function importsInCircle(finding: string, sources: readonly SourceText[]): string[] {
-  const folders = finding.match(/^circle of folders: (.*)$/)?.[1]?.split(", ") ?? [];
+  const [, kind, names] = finding.match(/(circle|ring) of [^:]*folders[^:]*: (.*)$/) ?? [];
+  const folders = names?.split(", ") ?? [];
   const isIn = (file: string) => folders.includes(path.posix.dirname(file));
   return sources
     .filter(({ file }) => isIn(file) && !isForTests(file))
     .flatMap(({ file, text }) => importsOf(file, text))
-    .filter(({ to, isPackage, isTypeOnly }) => !isPackage && !isTypeOnly && isIn(to))
+    .filter(({ to, isPackage, isTypeOnly }) => !isPackage && (kind === "ring" || !isTypeOnly) && isIn(to))
     .filter(({ from, to }) => path.posix.dirname(from) !== path.posix.dirname(to))
     .map(({ from, to }) => `${from} -> ${to}`);
 }

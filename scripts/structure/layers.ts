@@ -168,3 +168,16 @@ export const BUDGETS: Readonly<Record<string, number>> = {
   src: 37_400,
   web: 19_700,
 };
+
+/** The most folders of a room that may import each other in a circle, types counted. */
+export const RING_LIMIT = 3;
+
+/** Rooms with a larger ring, and its folders. Who makes a ring smaller lowers its number. */
+export const RINGS_ABOVE_LIMIT: Readonly<Record<string, number>> = {
+  agent: 23,
+  controller: 32,
+  launchd: 4,
+  scripts: 5,
+  server: 8,
+  src: 5,
+};
