@@ -2,8 +2,13 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
-import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "../agent/config/port-range.ts";
-import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
+import {
+  type AgentConfig,
+  type AgentSettings,
+  PORT_RANGE_EXPECTED,
+  type PortRange,
+  parsePortRange,
+} from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { reportProxies, useProxies } from "../src/hub/proxy.ts";

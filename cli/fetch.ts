@@ -2,7 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import type { Command } from "commander";
-import { readSourceCredentials } from "../agent/config/source-credentials.ts";
+import { readSourceCredentials } from "../agent/config/environment.ts";
 import { fetchToVolume } from "../agent/store/volume.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { isFetched, renderFetchResult } from "../src/models/fetch-result.ts";

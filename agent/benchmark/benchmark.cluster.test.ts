@@ -13,7 +13,7 @@ import { namespacesOf } from "../../test/cluster/namespace.ts";
 import { program } from "../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 import { createBench } from "../../test/replicas/bench.ts";
-import { findBeside } from "../engines/io/program.ts";
+import { findBeside } from "../engines/driver/program.ts";
 import { startAgent } from "../fixtures/agent.ts";
 
 const hasBench = await findBeside("llama-bench", program).then(

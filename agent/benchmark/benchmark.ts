@@ -13,7 +13,8 @@ import { parseJson } from "../../src/util/parse-json.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
 import type { AgentConfig } from "../config/schema.ts";
-import type { EngineBench, EngineDriver } from "../engines/engine.ts";
+import type { EngineBench, EngineDriver } from "../engines/driver/engine.ts";
+import type { SpeedConditions } from "../host/conditions.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import type { PressureLevel } from "../pressure/governor/types.ts";
 import type { ReplicaRunner } from "../replicas/ports.ts";
@@ -21,7 +22,7 @@ import { requestFor } from "../replicas/prepare/fetch.ts";
 import type { ModelStore } from "../store/types.ts";
 import { RETRYABLE } from "../store/volume.ts";
 import { measure } from "./measure.ts";
-import { type BenchmarkFacts, isAbout, isFinished, planBenchmark, type SpeedConditions } from "./plan.ts";
+import { type BenchmarkFacts, isAbout, isFinished, planBenchmark } from "./plan.ts";
 import { fetchWeights, KEEPS_USE, OWNER, reserveMemory } from "./weights.ts";
 
 export interface HostBenchmarkOptions {

@@ -9,7 +9,7 @@ import { processPorts } from "../../src/supervise/fixtures/run.ts";
 import { createSupervisor } from "../../src/supervise/supervisor.ts";
 import { program } from "../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
-import { findBeside } from "../engines/io/program.ts";
+import { findBeside } from "../engines/driver/program.ts";
 import { createProcessInstances } from "../instances/process/process-instance.ts";
 import { measure } from "./measure.ts";
 

@@ -1,15 +1,8 @@
 /** Decides what the agent does about the ordered benchmark: wait, download, measure, stop. Pure and total. */
 import type { BenchmarkOrder, BenchmarkState } from "../../src/api/benchmark.ts";
 import type { ErrorCode } from "../../src/api/errors.ts";
+import type { SpeedConditions } from "../host/conditions.ts";
 import type { PressureLevel } from "../pressure/governor/types.ts";
-
-/** What makes a measured speed incomparable. */
-export interface SpeedConditions {
-  /** "nominal", or how the processor is throttled; undefined if it cannot be read. */
-  readonly thermal: string | undefined;
-  /** False if it cannot be read. */
-  readonly isOnBattery: boolean;
-}
 
 export interface BenchmarkFacts {
   readonly isEnabled: boolean;

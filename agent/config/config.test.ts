@@ -2,7 +2,7 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { checkAddress } from "./address.ts";
+import { checkAddress } from "../host/address.ts";
 import { hostNameFrom, loadAgentConfig } from "./load.ts";
 
 let folder = "";

@@ -1,6 +1,11 @@
 /** The agent's environment apart from its configuration: search paths, and variables for engines. */
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
+import {
+  CREDENTIAL_ENV_PREFIX,
+  pickCredentials,
+  type SourceCredentials,
+} from "../../src/models/source/credentials.ts";
 
 export interface Environment {
   /** All variables; engines get a selection of them. */
@@ -31,4 +36,9 @@ function packageVersion(): string {
     }
   }
   return "unknown";
+}
+
+/** Credentials of the source in a download Job, where each key of the Secret has a prefix. Undefined if there are none. */
+export function readSourceCredentials(): SourceCredentials | undefined {
+  return pickCredentials((key) => process.env[`${CREDENTIAL_ENV_PREFIX}${key}`] || undefined);
 }

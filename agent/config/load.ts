@@ -1,5 +1,6 @@
 /** Reads the agent's configuration once, at start, from flags, managed preferences, a file, the environment and defaults. */
 
+import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { homedir, hostname } from "node:os";
 import { delimiter, join, resolve } from "node:path";
@@ -9,8 +10,11 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { MACHINE_VARIABLES, pickCredentials } from "../../src/models/source/credentials.ts";
 import { defined } from "../../src/util/defined.ts";
 import { joinedKubeconfigPath, readHostToken } from "../credential/file.ts";
-import { MANAGED_PREFERENCES, readManagedPreferences } from "./managed.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "./schema.ts";
+
+/** The file of the payload type `dev.metalbridge` in a profile for the device. */
+const MANAGED_PREFERENCES = "/Library/Managed Preferences/dev.metalbridge.plist";
+const CONVERSION_TIMEOUT_MS = 5_000;
 
 export interface ConfigInput {
   /** YAML or JSON. */
@@ -166,4 +170,37 @@ function deepFreeze<T extends object>(value: T): T {
   for (const inner of Object.values(value))
     if (typeof inner === "object" && inner !== null) deepFreeze(inner);
   return Object.freeze(value);
+}
+
+/**
+ * Settings that a device management (MDM) profile enforces: macOS writes them to a file that only root can change. Undefined
+ * without such a profile. Throws AgentConfigUnreadable: enforced settings are never ignored.
+ */
+function readManagedPreferences(file: string, path: string | undefined): AgentSettings | undefined {
+  if (!existsSync(file)) return undefined;
+  let parsed: unknown;
+  try {
+    // The file may be binary. Conversion fails for values that JSON lacks: dates and data.
+    const text = execFileSync("plutil", ["-convert", "json", "-o", "-", file], {
+      encoding: "utf8",
+      timeout: CONVERSION_TIMEOUT_MS,
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { PATH: path ?? "/usr/bin:/bin", LC_ALL: "C" },
+    });
+    parsed = JSON.parse(text);
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
+    throw new MetalbridgeError("AgentConfigInvalid", `${file} must hold keys and values`);
+  // Drops keys of the profile itself, such as PayloadUUID.
+  return Object.fromEntries(Object.entries(parsed).filter(([key]) => !/^Payload[A-Z]/.test(key)));
+}
+
+function unreadable(file: string, cause: unknown): MetalbridgeError {
+  const stderr = cause instanceof Error && "stderr" in cause ? String(cause.stderr).trim() : "";
+  const why = stderr !== "" || !(cause instanceof Error) ? stderr : cause.message;
+  return new MetalbridgeError("AgentConfigUnreadable", `managed preferences ${file}: ${why}`, undefined, {
+    cause,
+  });
 }

@@ -1,13 +1,57 @@
 /** Every key of the agent's configuration, with its default. Parses the merged settings of flags, profile and file. */
 import * as z from "zod";
+import { REMOTE_PORT } from "../../src/api/access/remote.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
+import { absolutePath, endpoint, path } from "../engines/driver/config-fields.ts";
 import { backendsConfig } from "../engines/generic/backends.ts";
 import { engineConfigs } from "../engines/registry.ts";
-import { addressProblem } from "./address.ts";
-import { absolutePath, endpoint, path } from "./fields/places.ts";
-import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "./port-range.ts";
-import { remoteAccess } from "./remote-access.ts";
+import { addressProblem } from "../host/address.ts";
+
+/** For users of the cluster who have no login on this host. */
+const remoteAccess = z
+  .strictObject({
+    logs: z
+      .boolean()
+      .describe(
+        "Allow users who can create tokens of the ServiceAccount metalbridge-logs in a replica's namespace to read its engine's log, which can contain prompts and answers (operate.md).",
+      )
+      .default(false),
+    doctor: z
+      .boolean()
+      .describe(
+        "Allow users who can create tokens of the ServiceAccount metalbridge-system/metalbridge-doctor to run `metalbridge doctor` on this host, as the agent's account (doctor.md).",
+      )
+      .default(false),
+    port: z
+      .int()
+      .min(1)
+      .max(65_535)
+      .describe(
+        "Port for remote access on the host's address. It is open only if logs or doctor is enabled. The controller's tunnel connects to port 20998 only; with another port, users need --direct.",
+      )
+      .default(REMOTE_PORT),
+  })
+  .prefault({});
+
+export type PortRange = readonly [first: number, last: number];
+
+export const PORT_RANGE_EXPECTED =
+  "must be the first and the last port for engines, such as 21000-21999 or [21000, 21999]: each from 1 to 65535, the first not above the last";
+
+const PORT_RANGE = /^\s*(?:(\d+)\s*-\s*(\d+)|\[\s*(\d+)\s*,\s*(\d+)\s*\])\s*$/;
+
+/** Undefined for a value that is not a range of ports. */
+export function parsePortRange(value: string | readonly [number, number]): PortRange | undefined {
+  const [first = Number.NaN, last = Number.NaN] = typeof value === "string" ? portsIn(value) : value;
+  const isRange = Number.isInteger(first) && Number.isInteger(last) && 1 <= first && first <= last;
+  return isRange && last <= 65_535 ? [first, last] : undefined;
+}
+
+function portsIn(text: string): readonly number[] {
+  const [, ...ports] = PORT_RANGE.exec(text) ?? [];
+  return ports.filter((port) => port !== undefined).map(Number);
+}
 
 const bytes = z.union([z.number(), z.string()]).transform((value, context) => {
   const parsed = parseQuantity(value);

@@ -11,7 +11,7 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
 import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { addressProblem } from "../config/address.ts";
+import { addressProblem } from "../host/address.ts";
 import type { SliceState } from "../replicas/observed.ts";
 import type { EndpointAddress, EndpointResult, Endpoints } from "../replicas/ports.ts";
 import { createNewestSlices, type NewestSlices } from "./newest-slices.ts";

@@ -3,7 +3,7 @@ import { isIPv6, SocketAddress } from "node:net";
 import { networkInterfaces } from "node:os";
 import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { addressProblem } from "../config/address.ts";
+import { addressProblem } from "./address.ts";
 
 export interface AddressInputs {
   /** In order of preference; empty: any address that the Host allows. */

@@ -9,8 +9,14 @@ import { readFileVault, readPower, readPowerSource, readThermal } from "../../sr
 import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
 import { createRunTool } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { SpeedConditions } from "../benchmark/plan.ts";
-import type { AgentConfig } from "../config/schema.ts";
+
+/** What makes a measured speed incomparable. */
+export interface SpeedConditions {
+  /** "nominal", or how the processor is throttled; undefined if it cannot be read. */
+  readonly thermal: string | undefined;
+  /** False if it cannot be read. */
+  readonly isOnBattery: boolean;
+}
 
 interface EngineProgram {
   readonly engine: string;
@@ -29,11 +35,11 @@ const THERMAL_RAISED_MS = 4_000;
  * none of these conditions, and a dry run does not need them.
  */
 export function createHostConditions(
-  { hostName, platform, dryRun }: Pick<AgentConfig, "hostName" | "platform" | "dryRun">,
+  host: { readonly hostName: string; readonly platform: string; readonly dryRun: boolean },
   toolPath: string,
   clock: Clock,
 ): (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]> {
-  if (platform !== "darwin" || dryRun) return async () => [];
+  if (host.platform !== "darwin" || host.dryRun) return async () => [];
   let engines: readonly HostRuntime[] = [];
   const settings = cacheUntilStale(
     clock,
@@ -47,7 +53,7 @@ export function createHostConditions(
   );
   return async (found) => {
     engines = found;
-    return hostConditions("darwin", { ...(await settings()), ...(await thermal()) }, { host: hostName });
+    return hostConditions("darwin", { ...(await settings()), ...(await thermal()) }, { host: host.hostName });
   };
 }
 
@@ -72,10 +78,7 @@ export async function readHostConditions(
 }
 
 /** Starts two processes on a Mac, and none elsewhere. */
-export async function readSpeedConditions(
-  platform: AgentConfig["platform"],
-  toolPath: string,
-): Promise<SpeedConditions> {
+export async function readSpeedConditions(platform: string, toolPath: string): Promise<SpeedConditions> {
   if (platform !== "darwin") return { thermal: undefined, isOnBattery: false };
   const [{ thermal }, power] = await Promise.all([
     readThermalOf(toolPath),

@@ -2,7 +2,7 @@
 import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import type { Clock } from "../../src/util/ports.ts";
-import { addressProblem } from "../config/address.ts";
+import { addressProblem } from "./address.ts";
 
 /** Addresses reserved for documentation: no host has them, so only a default route leads to them. */
 const ELSEWHERE = ["192.0.2.1", "2001:db8::1"];

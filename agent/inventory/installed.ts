@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { InstalledModel, InstalledRuntime } from "../../src/api/node-report.ts";
 import { ollamaVersion } from "../../src/engines/ollama/version.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
-import { type Address, sendEngineRequest } from "../engines/io/http.ts";
+import { type Address, sendEngineRequest } from "../engines/driver/http.ts";
 import { folderOfKind, foldersInHome, modelsIn } from "./folders.ts";
 import { runningRuntimes } from "./processes.ts";
 

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import type { HostInstalled } from "../../src/api/host.ts";
 import { isOwnModel } from "../../src/engines/contract/shared-daemon.ts";
 import type { AgentConfig } from "../config/schema.ts";
-import { parseAddress } from "../engines/io/http.ts";
+import { parseAddress } from "../engines/driver/http.ts";
 import { readInstalled } from "./installed.ts";
 
 const OLLAMA = "127.0.0.1:11434";

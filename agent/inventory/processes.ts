@@ -3,7 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { InstalledRuntime } from "../../src/api/node-report.ts";
 import { TRACES } from "../../src/engines/traces.ts";
-import { locateProgram } from "../engines/io/program.ts";
+import { locateProgram } from "../engines/driver/program.ts";
 
 /** Finds installed programs, running or not; starts none. */
 export async function runtimesOnPath(path: string): Promise<readonly { readonly name: string }[]> {

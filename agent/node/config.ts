@@ -5,7 +5,7 @@ import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
-import { parseAddress } from "../engines/io/http.ts";
+import { parseAddress } from "../engines/driver/http.ts";
 import { rootsUnder } from "../host/linux/roots.ts";
 import type { InstalledPlaces } from "../inventory/installed.ts";
 import type { NodeReaderOptions } from "./read.ts";

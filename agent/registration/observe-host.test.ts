@@ -9,7 +9,7 @@ import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { agentConfigSchema } from "../config/schema.ts";
-import type { EngineDriver } from "../engines/engine.ts";
+import type { EngineDriver } from "../engines/driver/engine.ts";
 import { createEngineDrivers } from "../engines/registry.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";
 import { createInstances } from "../instances/instances.ts";

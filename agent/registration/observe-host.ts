@@ -8,7 +8,7 @@ import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
 import { defined } from "../../src/util/defined.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { DetectedPrograms, EngineDevice, EngineDriver } from "../engines/engine.ts";
+import type { DetectedPrograms, EngineDevice, EngineDriver } from "../engines/driver/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import { installedElsewhere } from "../inventory/outside-store.ts";
 import type { MemoryAssessment } from "../pressure/pressure-watch.ts";

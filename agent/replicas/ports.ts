@@ -4,7 +4,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { EngineDriver } from "../engines/engine.ts";
+import type { EngineDriver } from "../engines/driver/engine.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import type { GovernedEngine, PressureLevel } from "../pressure/governor/types.ts";
 import type { ModelStore } from "../store/types.ts";

@@ -3,7 +3,7 @@ import { expect, test, vi } from "vitest";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { movableClock } from "../../test/fixtures/movable-clock.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
-import type { EngineDriver } from "../engines/engine.ts";
+import type { EngineDriver } from "../engines/driver/engine.ts";
 import { createEngineDrivers, type RegistryOptions } from "../engines/registry.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;

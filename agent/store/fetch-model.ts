@@ -13,10 +13,10 @@ import { publishView } from "./content/blobs.ts";
 import { type Content, forgetFinished } from "./content/finished-downloads.ts";
 import { contentKey, fileKey, type StoreLayout, viewKey } from "./content/layout.ts";
 import type { ContentOrigins } from "./content/origins.ts";
+import type { Ref, RefFile, Refs } from "./content/refs.ts";
 import type { ReportBytes, StoreFile } from "./download/context.ts";
 import { type ContentRequest, type FetchContent, mayReuseContent } from "./download/fetch-content.ts";
 import { type RetryLimits, withRetries } from "./download/retry.ts";
-import type { Ref, RefFile, Refs } from "./refs.ts";
 import type { FetchOptions, ModelRequest } from "./types.ts";
 
 export interface ModelFetcher {

@@ -1,14 +1,13 @@
 /** Uses local model files in place if they are inside the allowed roots. */
 import { createHash } from "node:crypto";
 import { constants, createReadStream, type Stats } from "node:fs";
-import { access, readdir, stat } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join } from "node:path";
+import { access, readdir, realpath, stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, resolve, sep } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import { checkFileName } from "../../src/models/source/file-name.ts";
 import { selectFiles } from "../../src/models/source/select.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
-import { resolveInside } from "../config/fields/allowed-roots.ts";
 import { firstBytesCheck } from "./download/body.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
 
@@ -164,4 +163,17 @@ async function inspect(path: string, roots: readonly string[]): Promise<Stats> {
       throw new MetalbridgeError("FileUnreadable", `the agent may not read ${path}`, undefined, { cause });
     throw cause;
   }
+}
+
+/** The path with links resolved, if both the path and its target are inside the roots. For a path inside, throws like realpath. */
+export async function resolveInside(path: string, roots: readonly string[]): Promise<string | "outside"> {
+  const realRoots = await Promise.all(roots.map((root) => realpath(root).catch(() => resolve(root))));
+  const isInside = (candidate: string, root: string): boolean =>
+    candidate === root || candidate.startsWith(root.endsWith(sep) ? root : root + sep);
+  // The name is checked first, so that no request can probe which files exist outside.
+  const lexical = resolve(path);
+  const allowed = [...roots.map((root) => resolve(root)), ...realRoots];
+  if (!allowed.some((root) => isInside(lexical, root))) return "outside";
+  const real = await realpath(path);
+  return realRoots.some((root) => isInside(real, root)) ? real : "outside";
 }

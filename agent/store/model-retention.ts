@@ -3,7 +3,7 @@ import * as z from "zod";
 import { publicSource } from "../../src/models/source/parse.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { openPersistedJson } from "./content/persisted-json.ts";
-import type { Ref } from "./refs.ts";
+import type { Ref } from "./content/refs.ts";
 
 const pinsSchema = z.object({ version: z.literal(1), sources: z.array(z.string()) });
 

@@ -16,6 +16,7 @@ import {
 } from "./content/disk.ts";
 import { makeFolders, type StoreLayout, storeLayoutOf } from "./content/layout.ts";
 import { type ContentOrigins, createOrigins } from "./content/origins.ts";
+import { openRefs, type Ref, type Refs } from "./content/refs.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { createFetchContent } from "./download/fetch-content.ts";
 import { createDownloadQueue, createRateLimiter } from "./download/host-limits.ts";
@@ -23,7 +24,6 @@ import { fetchModel, type ModelFetcher, openRemote, requestKey } from "./fetch-m
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { type ModelRetention, openModelRetention } from "./model-retention.ts";
-import { openRefs, type Ref, type Refs } from "./refs.ts";
 import type {
   ModelRequest,
   ModelStore,

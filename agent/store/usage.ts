@@ -9,9 +9,9 @@ import { createSerializer } from "../../src/util/serializer.ts";
 import { listBlobs, quarantineBlob, removeBlob, removeView } from "./content/blobs.ts";
 import { finishedContents } from "./content/finished-downloads.ts";
 import type { StoreLayout } from "./content/layout.ts";
+import type { Ref, Refs } from "./content/refs.ts";
 import type { BeginFetch } from "./download/fetch-content.ts";
 import type { ModelRetention } from "./model-retention.ts";
-import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 
 export interface RoomOptions {

@@ -10,7 +10,7 @@ import type { Clock, Log } from "../../src/util/ports.ts";
 import { blobPath, listBlobs } from "./content/blobs.ts";
 import type { StoreLayout } from "./content/layout.ts";
 import { openPersistedJson } from "./content/persisted-json.ts";
-import type { Ref, Refs } from "./refs.ts";
+import type { Ref, Refs } from "./content/refs.ts";
 
 const CHUNK_BYTES = 1 << 20;
 const knownSchema = z.object({

@@ -2,8 +2,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { sendEngineRequest } from "../../agent/engines/io/http.ts";
-import { runProgram } from "../../agent/engines/io/program.ts";
+import { sendEngineRequest } from "../../agent/engines/driver/http.ts";
+import { runProgram } from "../../agent/engines/driver/program.ts";
 import { createProgramFinder, type LlamaServerProgram } from "../../agent/engines/llamacpp/program.ts";
 import { HOST_ENGINES } from "../../agent/engines/registry.ts";
 import { createHostReader } from "../../agent/host/reader.ts";

@@ -3,8 +3,8 @@ import { realpath } from "node:fs/promises";
 import * as z from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { backendEntry } from "../../../src/engines/generic/backend-entry.ts";
-import { absolutePath } from "../../config/fields/places.ts";
-import type { InstalledProgram } from "../engine.ts";
+import { absolutePath } from "../driver/config-fields.ts";
+import type { InstalledProgram } from "../driver/engine.ts";
 import { checkProgram } from "./programs.ts";
 
 /** The status of a Host has room for 32 runtimes. */

@@ -1,6 +1,6 @@
 /** The key `generic` of the agent's configuration. */
 import * as z from "zod";
-import { absolutePath } from "../../config/fields/places.ts";
+import { absolutePath } from "../driver/config-fields.ts";
 
 export const genericConfig = z
   .strictObject({

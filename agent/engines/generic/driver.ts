@@ -18,9 +18,9 @@ import type {
   EngineTarget,
   HostEngine,
   RequestResult,
-} from "../engine.ts";
-import { sendEngineRequest } from "../io/http.ts";
-import { quickGet } from "../io/quick-get.ts";
+} from "../driver/engine.ts";
+import { sendEngineRequest } from "../driver/http.ts";
+import { quickGet } from "../driver/quick-get.ts";
 import { type AllowedBackends, allowedPath, findBackends, pathOf } from "./backends.ts";
 import { type GenericConfig, genericConfig } from "./config.ts";
 import { checkProgram, checkVariables, findKnownPrograms, locateInRoots } from "./programs.ts";

@@ -4,9 +4,9 @@ import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { ProgramSpec } from "../../../src/api/fields/program.ts";
 import { KNOWN_PROGRAMS } from "../../../src/engines/generic/known-programs.ts";
-import { resolveInside } from "../../config/fields/allowed-roots.ts";
-import type { InstalledProgram } from "../engine.ts";
-import { isExecutable } from "../io/program.ts";
+import { resolveInside } from "../../store/in-place.ts";
+import type { InstalledProgram } from "../driver/engine.ts";
+import { isExecutable } from "../driver/program.ts";
 
 /** The known programs in the roots; the first root that has one wins. */
 export async function findKnownPrograms(roots: readonly string[]): Promise<readonly InstalledProgram[]> {

@@ -1,6 +1,6 @@
 /** The key `llamaServer` of the agent's configuration. */
 import * as z from "zod";
-import { path } from "../../config/fields/places.ts";
+import { path } from "../driver/config-fields.ts";
 
 export const llamaServerConfig = z
   .array(path)

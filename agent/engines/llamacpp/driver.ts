@@ -16,8 +16,8 @@ import { ownLines } from "../../../src/engines/llamacpp/own-lines.ts";
 import { isLoopback } from "../../../src/http/loopback.ts";
 import type { ProcessInstances } from "../../instances/process/process-instance.ts";
 import type { ModelFacts } from "../../store/types.ts";
-import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
-import { findBeside, type ProgramOptions, runProgram } from "../io/program.ts";
+import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../driver/engine.ts";
+import { findBeside, type ProgramOptions, runProgram } from "../driver/program.ts";
 import { llamaServerConfig } from "./config.ts";
 import {
   probeHealth,

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import { expect, test } from "vitest";
-import type { EngineTarget } from "../engine.ts";
+import type { EngineTarget } from "../driver/engine.ts";
 import { probeHealth, probeLive, probeRequest, readProgress } from "./probe.ts";
 
 /** A server that answers as an engine does which is slow, busy or another one. */

@@ -5,17 +5,17 @@ import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.t
 import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llamacpp/gauges.ts";
 import { parseJson } from "../../../src/util/parse-json.ts";
 import { truncate } from "../../../src/util/text.ts";
-import type { DrainReading } from "../../replicas/evidence/quiet.ts";
 import type {
+  DrainReading,
   EngineHealth,
   EngineProgress,
   EngineTarget,
   LivenessReply,
   ProbeOptions,
   RequestResult,
-} from "../engine.ts";
-import { type EngineReply, type EngineResponse, sendEngineRequest } from "../io/http.ts";
-import { quickGet } from "../io/quick-get.ts";
+} from "../driver/engine.ts";
+import { type EngineReply, type EngineResponse, sendEngineRequest } from "../driver/http.ts";
+import { quickGet } from "../driver/quick-get.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;

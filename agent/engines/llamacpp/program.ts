@@ -12,7 +12,7 @@ import {
   type ProgramOptions,
   runProgram,
   runVersionCommand,
-} from "../io/program.ts";
+} from "../driver/program.ts";
 
 const PROGRAM = "llama-server";
 const REQUIRED_FLAGS = ["--model", "--host", "--port", "--ctx-size", "--parallel", "--metrics"];

@@ -7,7 +7,7 @@ import { makeFolder, processPorts, runFolder } from "../../../src/supervise/fixt
 import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { listenOn, prepareTiny, program, template } from "../../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf, writeTinyLora, writeTinyProjector } from "../../../test/fixtures/tiny-gguf.ts";
-import type { EngineLaunch } from "../engine.ts";
+import type { EngineLaunch } from "../driver/engine.ts";
 
 /** A PNG of one pixel. */
 const PIXEL =

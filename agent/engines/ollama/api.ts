@@ -17,7 +17,7 @@ import {
   type EngineReply,
   type EngineRequest,
   sendEngineRequest,
-} from "../io/http.ts";
+} from "../driver/http.ts";
 import { deleteModel } from "./leftovers.ts";
 
 const SHORT_MS = 2_000;

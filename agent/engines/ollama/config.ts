@@ -1,6 +1,6 @@
 /** The key `ollama` of the agent's configuration. */
 import * as z from "zod";
-import { endpoint, loopbackAddress, path } from "../../config/fields/places.ts";
+import { endpoint, loopbackAddress, path } from "../driver/config-fields.ts";
 
 export const ollamaConfig = z
   .strictObject({

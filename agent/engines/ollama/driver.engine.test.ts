@@ -16,7 +16,7 @@ import {
 import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
 import { isFree } from "../../instances/process/engine-port.ts";
 import { createInspector } from "../../store/inspect.ts";
-import type { EngineTarget } from "../engine.ts";
+import type { EngineTarget } from "../driver/engine.ts";
 import { ollamaApi, runningModels } from "./api.ts";
 
 const chat = (target: object): EngineTarget => ({ ...(target as EngineTarget), mode: "chat" });

@@ -26,9 +26,9 @@ import type {
   HostEngine,
   ProbeOptions,
   RequestResult,
-} from "../engine.ts";
-import { type Address, parseAddress } from "../io/http.ts";
-import { weightsIdentity } from "../io/weights.ts";
+} from "../driver/engine.ts";
+import { type Address, parseAddress } from "../driver/http.ts";
+import { weightsIdentity } from "../driver/weights.ts";
 import { askOfModel, errorIn, keepLoaded, ollamaApi, runningModels } from "./api.ts";
 import { type OllamaConfig, ollamaConfig } from "./config.ts";
 import { createModelSweep } from "./leftovers.ts";

@@ -5,7 +5,7 @@ import { describe, expect, test, vi } from "vitest";
 import { pidIn, runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
 import { ollama, ollamaAgent, tinyModel } from "../../../test/fixtures/ollama.ts";
-import type { EngineTarget } from "../engine.ts";
+import type { EngineTarget } from "../driver/engine.ts";
 
 const chat = (target: object): EngineTarget => ({ ...(target as EngineTarget), mode: "chat" });
 const SOON = { timeout: 60_000, interval: 20 };

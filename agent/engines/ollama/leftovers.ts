@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { isOwnModel } from "../../../src/engines/contract/shared-daemon.ts";
 import type { RunSerialized } from "../../../src/util/serializer.ts";
 import type { SweepModels } from "../../instances/daemon/daemons.ts";
-import { type Address, sendEngineRequest } from "../io/http.ts";
+import { type Address, sendEngineRequest } from "../driver/http.ts";
 
 /** The folder in which Ollama puts models without a registry. */
 const LIBRARY = join("manifests", "registry.ollama.ai", "library");

@@ -11,8 +11,8 @@ import { ollamaLoadFailure } from "../../../src/engines/ollama/exit.ts";
 import type { OllamaSettings } from "../../../src/engines/ollama/settings.ts";
 import type { RunSerialized } from "../../../src/util/serializer.ts";
 import type { StoredFile } from "../../store/types.ts";
-import type { Address } from "../io/http.ts";
-import { weightsIdentity } from "../io/weights.ts";
+import type { Address } from "../driver/http.ts";
+import { weightsIdentity } from "../driver/weights.ts";
 import { hasBlob, OllamaRejection, streamOllama } from "./api.ts";
 
 /** Time for the server to read all metadata of the file; nothing is copied. */

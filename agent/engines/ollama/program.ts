@@ -2,9 +2,9 @@
 import { delimiter } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaVersion } from "../../../src/engines/ollama/version.ts";
-import type { DetectedRuntime } from "../engine.ts";
-import type { Address } from "../io/http.ts";
-import { cacheByFile, locateProgram, type ProgramOptions, runVersionCommand } from "../io/program.ts";
+import type { DetectedRuntime } from "../driver/engine.ts";
+import type { Address } from "../driver/http.ts";
+import { cacheByFile, locateProgram, type ProgramOptions, runVersionCommand } from "../driver/program.ts";
 import { readVersion } from "./api.ts";
 
 /** The folder of the program inside the desktop app. */

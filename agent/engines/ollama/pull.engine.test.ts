@@ -6,7 +6,7 @@ import { isLiving, pidIn, runFolder } from "../../../src/supervise/fixtures/run.
 import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
 import { ollama, ollamaAgent, startRegistry, tinyModel } from "../../../test/fixtures/ollama.ts";
 import type { ModelRequest } from "../../store/types.ts";
-import type { EngineFetcher } from "../engine.ts";
+import type { EngineFetcher } from "../driver/engine.ts";
 
 const SOURCE = "ollama://tiny:latest";
 const never = new AbortController().signal;

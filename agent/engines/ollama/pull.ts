@@ -13,8 +13,8 @@ import { parseSource } from "../../../src/models/source/parse.ts";
 import { parseJson } from "../../../src/util/parse-json.ts";
 import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
-import type { EngineFetcher } from "../engine.ts";
-import type { Address } from "../io/http.ts";
+import type { EngineFetcher } from "../driver/engine.ts";
+import type { Address } from "../driver/http.ts";
 import { askOfModel, OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
 
 /** Ollama prints nothing while it verifies what it has downloaded. */

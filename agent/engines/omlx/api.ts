@@ -9,7 +9,7 @@ import { parseJson } from "../../../src/util/parse-json.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/spec.ts";
 import type { InstanceTarget } from "../../instances/instance.ts";
-import { type Address, type EngineReply, type EngineRequest, sendEngineRequest } from "../io/http.ts";
+import { type Address, type EngineReply, type EngineRequest, sendEngineRequest } from "../driver/http.ts";
 
 export type Server = Address & Pick<InstanceTarget, "keyFile">;
 

@@ -1,6 +1,6 @@
 /** The key `omlx` of the agent's configuration. */
 import * as z from "zod";
-import { absolutePath, loopbackAddress, path } from "../../config/fields/places.ts";
+import { absolutePath, loopbackAddress, path } from "../driver/config-fields.ts";
 
 export const omlxConfig = z
   .strictObject({

@@ -20,8 +20,8 @@ import { ifExists, systemCode, writeFileAtomic } from "../../../src/util/atomic-
 import { parseJson } from "../../../src/util/parse-json.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 import { truncate } from "../../../src/util/text.ts";
-import { resolveInside } from "../../config/fields/allowed-roots.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
+import { resolveInside } from "../../store/in-place.ts";
 import type { StoredFile } from "../../store/types.ts";
 import type {
   EngineDriver,
@@ -32,10 +32,10 @@ import type {
   HostEngine,
   ProbeOptions,
   RequestResult,
-} from "../engine.ts";
-import { parseAddress } from "../io/http.ts";
-import { findBeside } from "../io/program.ts";
-import { weightsIdentity } from "../io/weights.ts";
+} from "../driver/engine.ts";
+import { parseAddress } from "../driver/http.ts";
+import { findBeside } from "../driver/program.ts";
+import { weightsIdentity } from "../driver/weights.ts";
 import { callOmlx, errorIn, omlxApi, readStatus, register } from "./api.ts";
 import { type OmlxConfig, omlxConfig } from "./config.ts";
 import { createOmlxFinder, detectOmlx, type OmlxProgram, rejectUnknownFlags } from "./program.ts";

@@ -1,14 +1,14 @@
 /** Finds oMLX on this machine: its program with the flags that it accepts, or a server that runs already. */
 import { delimiter } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import type { DetectedRuntime } from "../engine.ts";
+import type { DetectedRuntime } from "../driver/engine.ts";
 import {
   cacheByFile,
   locateProgram,
   type ProgramOptions,
   runProgram,
   runVersionCommand,
-} from "../io/program.ts";
+} from "../driver/program.ts";
 import { callOmlx, describeReply, identifyOmlx, readVersion, type Server } from "./api.ts";
 
 /** Homebrew's folders, searched after PATH. */

@@ -4,8 +4,8 @@ import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import { UNKNOWN_MEMORY } from "../../../src/capacity/claim.ts";
 import type { DaemonSpec } from "../../instances/daemon/spec.ts";
 import type { Instances } from "../../instances/instances.ts";
-import type { EngineDriver, EngineTarget, RequestResult } from "../engine.ts";
-import { sendEngineRequest } from "../io/http.ts";
+import type { EngineDriver, EngineTarget, RequestResult } from "../driver/engine.ts";
+import { sendEngineRequest } from "../driver/http.ts";
 
 const LOOPBACK = "127.0.0.1";
 const TIMEOUT_MS = 5_000;

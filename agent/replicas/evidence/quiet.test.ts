@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { type DrainReading, noteQuiet, type Quiet } from "./quiet.ts";
+import type { DrainReading } from "../../engines/driver/engine.ts";
+import { noteQuiet, type Quiet } from "./quiet.ts";
 
 const idle: DrainReading = { inFlight: 0, decodeTotal: 7, tokensTotal: 40 };
 

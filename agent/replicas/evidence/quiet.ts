@@ -1,8 +1,5 @@
 /** Detects that a draining engine is idle: no request in its gauges, and none that began and finished between two readings. Pure. */
-import type { WorkReading } from "./work.ts";
-
-/** Older engines count no decode steps, only tokens. */
-export type DrainReading = Pick<WorkReading, "inFlight" | "tokensTotal"> & { readonly decodeTotal?: number };
+import type { DrainReading } from "../../engines/driver/engine.ts";
 
 export interface Quiet {
   readonly lastPollAt?: number;

@@ -1,17 +1,11 @@
 /** What counts as a stall, and what does not. */
 import { expect, it } from "vitest";
-import {
-  findStall,
-  NO_OBSERVED_WORK,
-  noteWork,
-  type ObservedWork,
-  type Work,
-  type WorkReading,
-} from "./work.ts";
+import type { EngineProgress } from "../../engines/driver/engine.ts";
+import { findStall, NO_OBSERVED_WORK, noteWork, type ObservedWork, type Work } from "./work.ts";
 
 const GAP = 30_000;
 const limits = { stallMs: 120_000, stallSteps: 4 };
-const at = (inFlight: number, tokensTotal: number): WorkReading => ({
+const at = (inFlight: number, tokensTotal: number): EngineProgress => ({
   inFlight,
   decodeTotal: 0,
   tokensTotal,

@@ -1,21 +1,15 @@
 /** Progress of a busy engine: its gauges over time, and how long they did not change or could not be read. Pure. */
-
-/** Requests running or waiting, and counters that increase with each decode step and token. */
-export interface WorkReading {
-  readonly inFlight: number;
-  readonly decodeTotal: number;
-  readonly tokensTotal: number;
-}
+import type { EngineProgress } from "../../engines/driver/engine.ts";
 
 /**
  * unknown: the reading failed. open: a request for the gauges is still pending, so an engine that answers only between two
  * steps has not finished a step since.
  */
-export type ObservedWork = WorkReading | "unknown" | "open";
+export type ObservedWork = EngineProgress | "unknown" | "open";
 
 /** Readings of the current run by this agent. */
 export interface Work {
-  readonly last?: WorkReading;
+  readonly last?: EngineProgress;
   /** When `last` was read; absent after a failed reading, so that the time in between is not counted. */
   readonly lastAt?: number;
   /** When a request was last seen pending; absent if none is. */
@@ -56,7 +50,7 @@ export function noteWork(before: Work, reading: ObservedWork, now: number, longe
 }
 
 /** True if any counter differs. */
-export function hasProgressed(before: WorkReading | undefined, after: WorkReading): boolean {
+export function hasProgressed(before: EngineProgress | undefined, after: EngineProgress): boolean {
   return before?.decodeTotal !== after.decodeTotal || before.tokensTotal !== after.tokensTotal;
 }
 

@@ -11,7 +11,7 @@ import {
 } from "../../../src/api/inference-replica.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
-import type { EngineDriver } from "../../engines/engine.ts";
+import type { EngineDriver } from "../../engines/driver/engine.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";

@@ -10,7 +10,7 @@ import { engineDescription, isGated } from "../../../src/engines/registry.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { errorMessage } from "../../../src/util/error-message.ts";
-import type { GateFiles } from "../../engines/engine.ts";
+import type { GateFiles } from "../../engines/driver/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { recordReplicaEvent } from "../report/events.ts";
 import { liveRunOf, noteSecrets } from "../state/run.ts";

@@ -13,7 +13,7 @@ import {
   type SourceCredentials,
 } from "../../../src/models/source/credentials.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
-import type { GateFiles } from "../../engines/engine.ts";
+import type { GateFiles } from "../../engines/driver/engine.ts";
 
 const KEY_FILE = "api-keys";
 const MAX_KEYS = 1_000;

@@ -3,7 +3,7 @@
 import { measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
-import type { LivenessReply } from "../../engines/engine.ts";
+import type { LivenessReply } from "../../engines/driver/engine.ts";
 import type { Instance } from "../../instances/instance.ts";
 import type { RunnerContext } from "../context.ts";
 import { type ObservedWork, stallLimitMs, type Work } from "../evidence/work.ts";

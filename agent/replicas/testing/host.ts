@@ -1,6 +1,7 @@
 /** What the simulated host shows of itself. */
+
+import type { DrainReading } from "../../engines/driver/engine.ts";
 import { crashBackoffMs } from "../end/plan.ts";
-import type { DrainReading } from "../evidence/quiet.ts";
 import type { Crashes, ObservedReplica, RunState, RuntimeState } from "../observed.ts";
 import { defaultTimings } from "../timings.ts";
 import type { Engine } from "./engine.ts";

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { publicSource } from "../../../src/models/source/parse.ts";
 import { ifExists, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import type { Refs } from "../refs.ts";
 import { blobPath, blobSize } from "./blobs.ts";
 import type { StoreLayout } from "./layout.ts";
 import type { ContentOrigins, Origin } from "./origins.ts";
 import { CHUNK_BYTES, type PrefixHash } from "./prefix-hash.ts";
+import type { Refs } from "./refs.ts";
 
 /** One content, read in chunks of `CHUNK_BYTES`. */
 export interface SharedContent {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { measure } from "../../../agent/benchmark/measure.ts";
-import { findBeside } from "../../../agent/engines/io/program.ts";
+import { findBeside } from "../../../agent/engines/driver/program.ts";
 import { createInstances } from "../../../agent/instances/instances.ts";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts";

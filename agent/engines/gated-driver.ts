@@ -6,7 +6,8 @@ import { basename } from "node:path";
 import { checkGate, isGated, namedAdaptersOf } from "../../src/engines/registry.ts";
 import { removeRun } from "../../src/supervise/run-directory.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { EngineDriver, EngineLaunch, EngineTrace } from "../engines/engine.ts";
+import type { GateRoutes } from "../gate/gate-routes.ts";
+import type { GateRoute, Protocol } from "../gate/routes.ts";
 import type {
   Instance,
   InstanceContext,
@@ -14,8 +15,7 @@ import type {
   InstanceTarget,
   StopMode,
 } from "../instances/instance.ts";
-import type { GateRoutes } from "./gate-routes.ts";
-import type { GateRoute, Protocol } from "./routes.ts";
+import type { EngineDriver, EngineLaunch, EngineTrace } from "./driver/engine.ts";
 
 /** Time for the gate to close a route before the agent stops the route's engine. */
 const CLOSE_ROUTE_MS = 1_000;

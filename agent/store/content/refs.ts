@@ -2,10 +2,10 @@
 import { access, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
-import { writeFileAtomic } from "../../src/util/atomic-file.ts";
-import { listFolder } from "../../src/util/folder.ts";
-import type { Log } from "../../src/util/ports.ts";
-import { readJson } from "./content/persisted-json.ts";
+import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { listFolder } from "../../../src/util/folder.ts";
+import type { Log } from "../../../src/util/ports.ts";
+import { readJson } from "./persisted-json.ts";
 
 const fileSchema = z.strictObject({
   name: z.string(),

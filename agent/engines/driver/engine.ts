@@ -1,19 +1,18 @@
 /** The port that the agent drives every engine through: detect, open, adopt, probe. An engine is one folder and one registry line. */
 import type { z } from "zod";
-import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
-import type { Runtime } from "../../src/api/fields/runtimes.ts";
-import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
-import type { BenchProgram } from "../../src/engines/contract/bench.ts";
-import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
-import type { EngineGauges } from "../../src/engines/contract/engine-gauges.ts";
-import type { ExitReason } from "../../src/engines/contract/exit.ts";
-import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
-import type { Generated } from "../../src/engines/speed.ts";
-import type { GateRoute, Protocol } from "../gate/routes.ts";
-import type { ExitRecord, Instance, InstanceContext, InstanceTarget } from "../instances/instance.ts";
-import type { Instances } from "../instances/instances.ts";
-import type { DrainReading } from "../replicas/evidence/quiet.ts";
-import type { ModelFacts, ModelStore, StoredFile } from "../store/types.ts";
+import type { EngineSettings, Mode } from "../../../src/api/engine-settings.ts";
+import type { Runtime } from "../../../src/api/fields/runtimes.ts";
+import type { ReplicaTemplate } from "../../../src/api/inference-replica.ts";
+import type { BenchProgram } from "../../../src/engines/contract/bench.ts";
+import type { MemoryClaim } from "../../../src/engines/contract/claims.ts";
+import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
+import type { ExitReason } from "../../../src/engines/contract/exit.ts";
+import type { RunAtEnd } from "../../../src/engines/contract/last-run.ts";
+import type { Generated } from "../../../src/engines/speed.ts";
+import type { GateRoute, Protocol } from "../../gate/routes.ts";
+import type { ExitRecord, Instance, InstanceContext, InstanceTarget } from "../../instances/instance.ts";
+import type { Instances } from "../../instances/instances.ts";
+import type { ModelFacts, ModelStore, StoredFile } from "../../store/types.ts";
 
 /** What every engine's folder exports: its part of the agent's configuration, its driver, and how to find it. */
 export interface HostEngine<Config> {
@@ -211,9 +210,14 @@ export interface LivenessReply {
   readonly generated?: Generated;
 }
 
-/** Counters that increase while the engine works and stay constant in a hung one. */
+/** Requests running or waiting, and counters that increase while the engine works and stay constant in a hung one. */
 export interface EngineProgress {
   readonly inFlight: number;
   readonly decodeTotal: number;
   readonly tokensTotal: number;
 }
+
+/** Older engines count no decode steps, only tokens. */
+export type DrainReading = Pick<EngineProgress, "inFlight" | "tokensTotal"> & {
+  readonly decodeTotal?: number;
+};

@@ -5,11 +5,11 @@ import { expect, test } from "vitest";
 import { processPorts, runFolder } from "../../src/supervise/fixtures/run.ts";
 import { freePort } from "../../test/bed/ports.ts";
 import { until } from "../../test/bed/until.ts";
-import { tinyDaemonDriver, tinyModels } from "../engines/testing/tiny-drivers.ts";
+import { gatePorts } from "../gate/fixtures/process.ts";
+import { createGateRoutes } from "../gate/gate-routes.ts";
 import { createInstances, ENGINES_FOLDER } from "../instances/instances.ts";
-import { gatePorts } from "./fixtures/process.ts";
-import { createGateRoutes } from "./gate-routes.ts";
 import { withGate } from "./gated-driver.ts";
+import { tinyDaemonDriver, tinyModels } from "./testing/tiny-drivers.ts";
 
 async function open() {
   const folder = runFolder();
