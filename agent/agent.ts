@@ -23,7 +23,7 @@ import { type CachedHost, openCachedHost } from "./registration/cached-host.ts";
 import type { ObservedHost } from "./registration/host-status.ts";
 import { createHostObserver, type HostObserver } from "./registration/observe-host.ts";
 import type { RunDoctor } from "./remote/server.ts";
-import type { ReplicaRunner } from "./replicas/ports.ts";
+import type { ReplicaRunner } from "./replicas/context/ports.ts";
 import { createReplicaRunner } from "./replicas/runner.ts";
 import { AgentState } from "./state.ts";
 import { openStore } from "./store/store.ts";

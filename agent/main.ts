@@ -21,7 +21,7 @@ import { renewCredential } from "./credential/renewal.ts";
 import { dryRunAgent, requireReadable } from "./dry-run.ts";
 import { keepAwake } from "./host/keep-awake.ts";
 import { stopEngines } from "./instances/stop-engines.ts";
-import type { MetricsFacts } from "./metrics/facts.ts";
+import type { MetricsFacts } from "./metrics/families/scrape.ts";
 import { startServer } from "./metrics/server.ts";
 import { hostStatusBody } from "./registration/host-status.ts";
 import type { HostProblem } from "./registration/registration.ts";

@@ -9,7 +9,7 @@ import type { WatchedReflector } from "../src/kube/watch/catch-up.ts";
 import { startReflector } from "../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { HostProblem } from "./registration/registration.ts";
-import type { ReplicaRunner } from "./replicas/ports.ts";
+import type { ReplicaRunner } from "./replicas/context/ports.ts";
 
 export interface ReplicaWatchOptions {
   readonly connection: KubeConnection;

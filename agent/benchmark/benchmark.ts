@@ -17,7 +17,7 @@ import type { EngineBench, EngineDriver } from "../engines/driver/engine.ts";
 import type { SpeedConditions } from "../host/conditions.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import type { PressureLevel } from "../pressure/governor/types.ts";
-import type { ReplicaRunner } from "../replicas/ports.ts";
+import type { ReplicaRunner } from "../replicas/context/ports.ts";
 import { requestFor } from "../replicas/prepare/fetch.ts";
 import type { ModelStore } from "../store/types.ts";
 import { RETRYABLE } from "../store/volume.ts";

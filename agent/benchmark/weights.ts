@@ -6,7 +6,7 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import type { EngineDriver } from "../engines/driver/engine.ts";
-import type { ReplicaRunner } from "../replicas/ports.ts";
+import type { ReplicaRunner } from "../replicas/context/ports.ts";
 import { requestFor } from "../replicas/prepare/fetch.ts";
 import { readSourceSecret } from "../replicas/secrets/secrets.ts";
 import type { DiskReading, ModelFacts, ModelStore } from "../store/types.ts";

@@ -12,8 +12,8 @@ import { backoffMs } from "../../src/util/backoff.ts";
 import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { addressProblem } from "../host/address.ts";
-import type { SliceState } from "../replicas/observed.ts";
-import type { EndpointAddress, EndpointResult, Endpoints } from "../replicas/ports.ts";
+import type { EndpointAddress, EndpointResult, Endpoints } from "../replicas/context/ports.ts";
+import type { SliceState } from "../replicas/evidence/observed.ts";
 import { createNewestSlices, type NewestSlices } from "./newest-slices.ts";
 
 export interface EndpointsOptions {

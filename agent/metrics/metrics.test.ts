@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { problemsOf } from "../../test/metrics/conventions.ts";
 import { parseExposition } from "../../test/metrics/exposition.ts";
-import type { MetricsFacts, MetricsSource } from "./facts.ts";
+import type { MetricsFacts, MetricsSource } from "./families/scrape.ts";
 import { agentMetrics } from "./families.ts";
 import { someEngine, someFacts, someReplica, someRoute } from "./fixtures/facts.ts";
 import { createMetrics } from "./metrics.ts";

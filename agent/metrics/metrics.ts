@@ -1,7 +1,7 @@
 /** Renders the agent's metrics for each scrape, from its state and from the engines' own metrics. */
 import { withFlexinferNames } from "../../src/http/metrics/live.ts";
 import { renderFamilies } from "../../src/http/metrics/render.ts";
-import type { MetricsSource } from "./facts.ts";
+import type { MetricsSource } from "./families/scrape.ts";
 import { agentMetrics } from "./families.ts";
 
 /** An engine answers in milliseconds or not at all; a scrape waits no longer than this. */

@@ -8,7 +8,7 @@ import {
 } from "../../src/http/listener.ts";
 import { METRICS_TYPE } from "../../src/http/metrics/render.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { MetricsSource } from "./facts.ts";
+import type { MetricsSource } from "./families/scrape.ts";
 import { createMetrics } from "./metrics.ts";
 
 export interface AgentServerOptions extends MetricsSource {

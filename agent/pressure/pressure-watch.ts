@@ -2,7 +2,7 @@
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
-import type { ReplicaRunner, StartPermission } from "../replicas/ports.ts";
+import type { ReplicaRunner, StartPermission } from "../replicas/context/ports.ts";
 import { govern, INITIAL_GOVERNOR_STATE } from "./governor/govern.ts";
 import type { GovernorLimits } from "./governor/limits.ts";
 import type { GovernorPlan, PressureLevel } from "./governor/types.ts";

@@ -5,7 +5,7 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { createPeerIdentity } from "../peers/identity.ts";
-import type { ReplicaSnapshot } from "../replicas/ports.ts";
+import type { ReplicaSnapshot } from "../replicas/context/ports.ts";
 import { createTokenAuthorizer } from "./authorize.ts";
 import type { RunDoctor } from "./server.ts";
 

@@ -25,7 +25,7 @@ import { waitMs } from "../../src/kube/wait.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
 import type { PeerIdentity } from "../peers/identity.ts";
-import type { ReplicaSnapshot } from "../replicas/ports.ts";
+import type { ReplicaSnapshot } from "../replicas/context/ports.ts";
 import { createRateLimiter, type RateLimiter } from "../store/download/host-limits.ts";
 import type { AuthorizeToken, Requester } from "./authorize.ts";
 import { type LogRange, LogReader } from "./log-reader.ts";

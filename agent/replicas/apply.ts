@@ -1,13 +1,13 @@
 /** Applies the steps of a plan; each phase has its own file. Local steps run immediately, requests to other processes as jobs. */
 
-import type { RunnerContext } from "./context.ts";
+import type { RunnerContext } from "./context/context.ts";
 import { applyEnd } from "./end/act.ts";
 import type { ReplicaStep } from "./plan.ts";
 import { applyPrepare } from "./prepare/act.ts";
 import { applyServe } from "./serve/act.ts";
 import { withdrawEndpoint } from "./serve/endpoint.ts";
 import type { ReplicaState } from "./state/state.ts";
-import type { StepOutcome } from "./step.ts";
+import type { StepOutcome } from "./state/step.ts";
 import { applyStop } from "./stop/act.ts";
 
 /** True if the replica must be planned again immediately. */

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
 import { REPLICA_PHASES } from "../../src/api/inference-replica.ts";
-import type { Desired, ObservedReplica } from "./observed.ts";
+import type { Desired, ObservedReplica } from "./evidence/observed.ts";
 import { planReplica, type ReplicaStep } from "./plan.ts";
-import type { ProgressReason } from "./step.ts";
+import type { ProgressReason } from "./state/step.ts";
 import { nothingKnown, SERVE } from "./testing/facts.ts";
 
 interface Case {

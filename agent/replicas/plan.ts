@@ -1,13 +1,13 @@
 /** The replica's planner: from the desired state, the observed state and the time to a phase, a reason and steps. Pure and total. */
 import { type EndStep, planEnded, planStalledStart } from "./end/plan.ts";
-import type { Desired, DesiredState, ObservedReplica } from "./observed.ts";
+import type { Desired, DesiredState, ObservedReplica } from "./evidence/observed.ts";
+import { defaultTimings, type Timings } from "./evidence/timings.ts";
 import { reservationOf } from "./prepare/need.ts";
 import { type PrepareStep, planPrepare } from "./prepare/plan.ts";
 import { planServing, type ServeStep } from "./serve/plan.ts";
-import type { ReplicaPlan, Withdraw } from "./step.ts";
+import type { ReplicaPlan, Withdraw } from "./state/step.ts";
 import type { StopGoal } from "./stop/goal.ts";
 import { planStop, type StopStep } from "./stop/plan.ts";
-import { defaultTimings, type Timings } from "./timings.ts";
 
 /** A step of any phase. */
 export type ReplicaStep = Withdraw | PrepareStep | ServeStep | EndStep | StopStep;

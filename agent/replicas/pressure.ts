@@ -2,8 +2,8 @@
 
 import { defaultLimits } from "../pressure/governor/limits.ts";
 import type { GovernedEngine, GovernedEngineState } from "../pressure/governor/types.ts";
-import type { RunnerContext } from "./context.ts";
-import type { PressureState } from "./observed.ts";
+import type { RunnerContext } from "./context/context.ts";
+import type { PressureState } from "./evidence/observed.ts";
 import { saveHistory, setPast } from "./state/history.ts";
 import { footprintOf, runOf, servedOf } from "./state/run.ts";
 import { type ReplicaState, replicaOf } from "./state/state.ts";

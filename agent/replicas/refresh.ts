@@ -1,6 +1,6 @@
 /** Runs before each plan: updates a replica's state from the disk, the slice and the host's address. Changes nothing outside this process. */
 
-import type { RunnerContext } from "./context.ts";
+import type { RunnerContext } from "./context/context.ts";
 import { noteSlice } from "./evidence/exposure.ts";
 import { currentSlice } from "./observe.ts";
 import { readopt } from "./prepare/adopt.ts";

@@ -7,22 +7,23 @@ import { keyOf } from "../../src/api/names.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
 import { hasRecord } from "../../src/supervise/run-directory.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
-import { createMemoryAdmission } from "./admission.ts";
 import { applyReplicaSteps } from "./apply.ts";
-import type { RunnerContext } from "./context.ts";
+import { createMemoryAdmission } from "./context/admission.ts";
+import type { RunnerContext } from "./context/context.ts";
+import type { BenchmarkMisfit, ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "./context/ports.ts";
+import { createRuntimes } from "./context/runtimes.ts";
+import { describePlan, snapshotOf } from "./describe.ts";
+import type { ObservedReplica } from "./evidence/observed.ts";
+import { defaultTimings } from "./evidence/timings.ts";
 import { desiredStateOf, observeReplica } from "./observe.ts";
-import type { ObservedReplica } from "./observed.ts";
 import { planReplica } from "./plan.ts";
-import type { BenchmarkMisfit, ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
 import { adoptAll, openState } from "./prepare/adopt.ts";
 import { noteDamage } from "./prepare/fetch.ts";
 import { availableFor, clearEviction, evict, governedEngines } from "./pressure.ts";
 import { refreshFromDisk } from "./refresh.ts";
 import { report } from "./report/report.ts";
-import { createRuntimes } from "./runtimes.ts";
 import { readEngines } from "./serve/engine-gauges.ts";
 import { createHostCounts } from "./state/counts.ts";
-import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
 import { livePerformanceOf } from "./state/live-load.ts";
 import { forgetPause, runOf } from "./state/run.ts";
@@ -37,7 +38,6 @@ import {
   setPublished,
 } from "./state/state.ts";
 import { stopAllEngines } from "./stop/end-engines.ts";
-import { defaultTimings } from "./timings.ts";
 
 /** Maximum number of plans in a row for one key before other keys get their turn. */
 const MAX_ROUNDS = 12;

@@ -1,7 +1,7 @@
 /** Runs a command for the stored models. Every user of this machine that may open the agent's socket can send one. */
 import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
-import type { ReplicaSnapshot } from "../replicas/ports.ts";
+import type { ReplicaSnapshot } from "../replicas/context/ports.ts";
 import type { FetchProgress, ModelStore } from "../store/types.ts";
 import type { VerifiedFile } from "../store/verification.ts";
 import type { ModelCommand, ModelResult } from "./protocol.ts";

@@ -12,7 +12,7 @@ import { createSerializer } from "../../src/util/serializer.ts";
 import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import type { ObservedHost } from "../registration/host-status.ts";
-import type { ReplicaRunner } from "../replicas/ports.ts";
+import type { ReplicaRunner } from "../replicas/context/ports.ts";
 import type { ModelStore } from "../store/types.ts";
 import type { VerifiedFile } from "../store/verification.ts";
 import { createPrefetcher, type Prefetcher } from "./prefetcher.ts";

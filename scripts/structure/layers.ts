@@ -19,10 +19,9 @@ const FITNESS = "fitness/";
 
 /** What the planner of a replica is made of: each phase has its plan beside its act. */
 const PURE_IN_REPLICAS = [
-  ...["plan.ts", "observed.ts", "step.ts", "timings.ts", "evidence/"],
-  ...["prepare/plan.ts", "prepare/need.ts", "prepare/corrections.ts", "end/plan.ts"],
+  ...["plan.ts", "evidence/", "prepare/plan.ts", "prepare/need.ts", "end/plan.ts"],
   ...["serve/plan.ts", "serve/failure.ts", "serve/probe-schedule.ts", "stop/plan.ts", "stop/goal.ts"],
-  ...["report/status.ts", "report/transitions.ts", "state/probing.ts"],
+  ...["report/status.ts", "report/transitions.ts", "state/probing.ts", "state/step.ts"],
 ];
 
 export const LAYERS: readonly Layer[] = [
@@ -174,7 +173,6 @@ export const RING_LIMIT = 3;
 
 /** Rooms with a larger ring, and its folders. Who makes a ring smaller lowers its number. */
 export const RINGS_ABOVE_LIMIT: Readonly<Record<string, number>> = {
-  agent: 9,
   controller: 32,
   launchd: 4,
   scripts: 5,

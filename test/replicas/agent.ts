@@ -10,7 +10,7 @@ import {
 import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
+import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/context/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
 import { openStore } from "../../agent/store/store.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";

@@ -8,7 +8,7 @@ import {
   sampleIfKnown,
   stateSet,
 } from "../../../src/http/metrics/family.ts";
-import type { DownloadReading, ReplicaSnapshot } from "../../replicas/ports.ts";
+import type { DownloadReading, ReplicaSnapshot } from "../../replicas/context/ports.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
 /** Reported as 0 from the start: Prometheus sees an increase only after an earlier value. */

@@ -1,11 +1,11 @@
 /** Applies the steps that stop an engine, and those that follow its exit. */
 
-import type { RunnerContext } from "../context.ts";
-import type { Stop } from "../observed.ts";
+import type { RunnerContext } from "../context/context.ts";
+import type { Stop } from "../evidence/observed.ts";
 import { noteStopRequested, runOf, setStop } from "../state/run.ts";
 import { saveRecord } from "../state/save-record.ts";
 import type { ReplicaState } from "../state/state.ts";
-import type { StepOutcome } from "../step.ts";
+import type { StepOutcome } from "../state/step.ts";
 import { forgetRun, recordExit } from "./exits.ts";
 import { type EndStep, isForced } from "./plan.ts";
 

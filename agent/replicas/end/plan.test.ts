@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { defaultTimings } from "../timings.ts";
+import { defaultTimings } from "../evidence/timings.ts";
 import { crashBackoffMs } from "./plan.ts";
 
 test("the first crash restarts at once; then the backoff doubles from a second to five minutes, less a quarter at most", () => {

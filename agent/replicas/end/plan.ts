@@ -3,10 +3,9 @@ import type { ErrorCode } from "../../../src/api/errors.ts";
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { StopMode } from "../../instances/instance.ts";
 import { isAnnounced } from "../evidence/exposure.ts";
-import type { ObservedReplica, Stop } from "../observed.ts";
-import type { ForcedStop, StopReason } from "../state/stop-reasons.ts";
-import type { Because, ReplicaPlan, Withdraw } from "../step.ts";
-import type { Timings } from "../timings.ts";
+import type { ForcedStop, ObservedReplica, Stop, StopReason } from "../evidence/observed.ts";
+import type { Timings } from "../evidence/timings.ts";
+import type { Because, ReplicaPlan, Withdraw } from "../state/step.ts";
 
 export type EndStep = Because &
   (

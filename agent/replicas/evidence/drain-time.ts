@@ -1,6 +1,6 @@
 /** Limit of a drain: the drain time counts from the moment the last request can have arrived, up to the given deadline. */
-import type { Stop } from "../observed.ts";
-import type { Timings } from "../timings.ts";
+import type { Stop } from "./observed.ts";
+import type { Timings } from "./timings.ts";
 
 /** When a drain stops waiting for requests in flight. During an outage of the API server new requests keep arriving. */
 export function drainEndsAt(stop: Stop, timings: Timings): number {

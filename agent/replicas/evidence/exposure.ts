@@ -1,5 +1,5 @@
 /** Derives from the acknowledged slice and the attempted writes whether new connections may arrive. */
-import type { Slice, SliceState } from "../observed.ts";
+import type { Slice, SliceState } from "./observed.ts";
 
 /** True while new connections may still be sent to this engine. */
 export function isAnnounced({ state, mayArrive }: Pick<Slice, "state" | "mayArrive">): boolean {

@@ -1,7 +1,6 @@
 /** Distinguishes failures that a retry can fix from those that need another service, model or engine version. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
-import type { ModelState, RuntimeState } from "../observed.ts";
-import type { TerminalFailure } from "../state/history.ts";
+import type { ModelState, RuntimeState, TerminalFailure } from "./observed.ts";
 
 const TERMINAL: ReadonlySet<string> = new Set<string>([
   "EngineFlagRefused",

@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Instance, InstanceContext } from "../../instances/instance.ts";
 import { ENGINES_FOLDER } from "../../instances/instances.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { readKeyFile } from "../secrets/secrets.ts";
 import { createReplicaCounts } from "../state/counts.ts";
 import { type EngineFile, readEngineFile } from "../state/engine-record.ts";

@@ -14,9 +14,15 @@ import { parseSource } from "../../../src/models/source/parse.ts";
 import type { EngineDriver } from "../../engines/driver/engine.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
+import {
+  type Correction,
+  type FailedAttempt,
+  findCorrection,
+  retryDelayMs,
+} from "../evidence/corrections.ts";
+import type { ModelState, OwnClaim } from "../evidence/observed.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";
-import type { ModelState, OwnClaim } from "../observed.ts";
 import { recordReplicaEvent } from "../report/events.ts";
 import { readSourceSecret, versionOfSecret } from "../secrets/secrets.ts";
 import { clearTerminal, setPast } from "../state/history.ts";
@@ -32,7 +38,6 @@ import {
   type WeightFiles,
   type WeightsState,
 } from "../state/weights.ts";
-import { type Correction, type FailedAttempt, findCorrection, retryDelayMs } from "./corrections.ts";
 
 const PROGRESS_MS = 1_000;
 

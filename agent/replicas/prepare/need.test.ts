@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { ModelState, ObservedReplica, RunRecord } from "../observed.ts";
+import type { ModelState, ObservedReplica, RunRecord } from "../evidence/observed.ts";
 import { nothingKnown, SERVE } from "../testing/facts.ts";
 import { memoryNeedOf, reservationOf } from "./need.ts";
 

@@ -1,6 +1,6 @@
 /** Memory to reserve for a replica: the maximum of the controller's claim, the estimate from the files, and actual use. */
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
-import type { Desired, Need, ObservedReplica, RunRecord } from "../observed.ts";
+import type { Desired, Need, ObservedReplica, RunRecord } from "../evidence/observed.ts";
 
 /** Memory that a replica without a running engine will need. A claim of 0 means that the controller could not estimate it. */
 export function memoryNeedOf(

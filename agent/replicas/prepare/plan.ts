@@ -2,10 +2,10 @@
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { claimRemedy } from "../../../src/capacity/largest-part.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
+import type { Desired, ModelState, Need, ObservedReplica, RuntimeState } from "../evidence/observed.ts";
 import { isStillTerminal } from "../evidence/terminal-failures.ts";
-import type { Desired, ModelState, Need, ObservedReplica, RuntimeState } from "../observed.ts";
-import type { Because, ReplicaPlan, Withdraw } from "../step.ts";
-import type { Timings } from "../timings.ts";
+import type { Timings } from "../evidence/timings.ts";
+import type { Because, ReplicaPlan, Withdraw } from "../state/step.ts";
 import { memoryNeedOf } from "./need.ts";
 
 export type PrepareStep = Because &

@@ -3,7 +3,7 @@
 import { API_VERSION } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { EventInput } from "../../../src/kube/event/series.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { type ReplicaState, refOf } from "../state/state.ts";
 
 /** Records nothing before the first connection, or while the replica's name is not known. */

@@ -9,13 +9,13 @@ import type {
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import type { RunnerContext } from "../context.ts";
-import type { ObservedReplica } from "../observed.ts";
+import type { RunnerContext } from "../context/context.ts";
+import type { ObservedReplica } from "../evidence/observed.ts";
 import { saveHistory } from "../state/history.ts";
 import { livePerformanceOf } from "../state/live-load.ts";
 import { runOf } from "../state/run.ts";
 import { type ReplicaState, replicaOf, setFromResponse, setPublished } from "../state/state.ts";
-import type { ReplicaPlan } from "../step.ts";
+import type { ReplicaPlan } from "../state/step.ts";
 import { recordReplicaEvent } from "./events.ts";
 import { exitNote } from "./exit-note.ts";
 import { isSameStatus, replicaStatus } from "./status.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { InferenceReplicaStatus } from "../../../src/api/inference-replica.ts";
-import type { ObservedReplica } from "../observed.ts";
-import type { ReplicaPlan } from "../step.ts";
+import type { ObservedReplica } from "../evidence/observed.ts";
+import type { ReplicaPlan } from "../state/step.ts";
 import { nothingKnown } from "../testing/facts.ts";
 import { isSameStatus, replicaStatus } from "./status.ts";
 

@@ -10,9 +10,8 @@ import {
 } from "../../../src/api/inference-replica.ts";
 import { duePerformance } from "../../../src/engines/live-performance.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
-import type { ObservedReplica } from "../observed.ts";
-import type { HistoryExit } from "../state/history.ts";
-import type { ReplicaPlan } from "../step.ts";
+import type { HistoryExit, ObservedReplica } from "../evidence/observed.ts";
+import type { ReplicaPlan } from "../state/step.ts";
 
 const PROGRESS_SHARE = 0.05;
 const fitStatus = createTrimmer(inferenceReplicaStatusSchema);

@@ -7,7 +7,7 @@ import {
   TRANSITIONS_MAX,
 } from "../../../src/api/inference-replica.ts";
 import { truncate } from "../../../src/util/text.ts";
-import type { ReplicaPlan } from "../step.ts";
+import type { ReplicaPlan } from "../state/step.ts";
 
 /** Phases that last milliseconds are not reported. */
 const SILENT: ReadonlySet<ReplicaPhase> = new Set(["Pending", "Admitting"]);

@@ -11,7 +11,7 @@ import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { errorMessage } from "../../../src/util/error-message.ts";
 import type { GateFiles } from "../../engines/driver/engine.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { recordReplicaEvent } from "../report/events.ts";
 import { liveRunOf, noteSecrets } from "../state/run.ts";
 import { type ReplicaState, replicaOf } from "../state/state.ts";

@@ -1,6 +1,6 @@
 /** Applies the steps of an engine that should serve: probes, claim, endpoint and record. */
 
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { rotateSecrets } from "../secrets/gate-files.ts";
 import { countLoad } from "../state/counts.ts";
 import type { EngineFile } from "../state/engine-record.ts";
@@ -8,7 +8,7 @@ import { clearTerminal } from "../state/history.ts";
 import { runOf, setFile } from "../state/run.ts";
 import { saveRecord } from "../state/save-record.ts";
 import { type ReplicaState, replicaOf } from "../state/state.ts";
-import type { StepOutcome } from "../step.ts";
+import type { StepOutcome } from "../state/step.ts";
 import { announceEndpoint } from "./endpoint.ts";
 import { noteSpeed } from "./gauges.ts";
 import { scanLog } from "./log-lines.ts";

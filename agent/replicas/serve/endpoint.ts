@@ -1,7 +1,7 @@
 /** The replica's endpoint in its Service: announced once the engine answers, withdrawn on the first evidence that it will not. */
 
-import type { RunnerContext } from "../context.ts";
-import type { EndpointResult } from "../ports.ts";
+import type { RunnerContext } from "../context/context.ts";
+import type { EndpointResult } from "../context/ports.ts";
 import { runOf, setSlice } from "../state/run.ts";
 import { type ReplicaState, refOf } from "../state/state.ts";
 

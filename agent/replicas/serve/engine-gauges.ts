@@ -1,6 +1,6 @@
 /** Reads the gauges of all engines concurrently and in bounded time: a scrape must not wait for a dead engine. */
 
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import type { EngineReading } from "../state/counts.ts";
 import { runOf } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { defaultTimings } from "../timings.ts";
+import { defaultTimings } from "../evidence/timings.ts";
 import { engineStartDeadline, requestTimeoutMs } from "./failure.ts";
 
 const GIB = 1024 ** 3;

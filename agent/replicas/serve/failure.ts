@@ -1,8 +1,8 @@
 /** Decides whether a running engine must be killed: its start takes too long, or there is evidence that it serves no requests. */
 import type { ForcedStopCause } from "../end/plan.ts";
+import type { Desired, ObservedReplica, ProbeSettings, RunRecord } from "../evidence/observed.ts";
+import type { Timings } from "../evidence/timings.ts";
 import { findStall } from "../evidence/work.ts";
-import type { Desired, ObservedReplica, ProbeSettings, RunRecord } from "../observed.ts";
-import type { Timings } from "../timings.ts";
 
 /** Input of every plan for a running engine. */
 export interface EvidenceInput {

@@ -5,7 +5,7 @@ import { parseSource } from "../../../src/models/source/parse.ts";
 import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
 import type { LivenessReply } from "../../engines/driver/engine.ts";
 import type { Instance } from "../../instances/instance.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { type ObservedWork, stallLimitMs, type Work } from "../evidence/work.ts";
 import { NO_WORKLOAD, noteReading } from "../state/probing.ts";
 import { type LiveRun, runOf, servedOf, updateServed } from "../state/run.ts";

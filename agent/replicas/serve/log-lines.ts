@@ -4,7 +4,7 @@
 
 import { statSync } from "node:fs";
 import { open } from "node:fs/promises";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { raiseSuspicion } from "../evidence/suspicion.ts";
 import { liveRunOf, servedOf, updateServed } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";

@@ -7,9 +7,9 @@ import {
   planEnding,
   planForcedStop,
 } from "../end/plan.ts";
-import type { Desired, ObservedReplica } from "../observed.ts";
-import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
-import type { Timings } from "../timings.ts";
+import type { Desired, ObservedReplica } from "../evidence/observed.ts";
+import type { Timings } from "../evidence/timings.ts";
+import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../state/step.ts";
 import {
   type EvidenceInput,
   engineStartLimit,

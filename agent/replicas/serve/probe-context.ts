@@ -1,7 +1,7 @@
 /** Context of a request to a running engine: driver, target, timeout, and a check that the answer still counts. */
 
 import type { EngineDriver, EngineTarget } from "../../engines/driver/engine.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { type LiveRun, liveRunOf } from "../state/run.ts";
 import type { ReplicaState } from "../state/state.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Activity } from "../../../src/macos/living-process.ts";
-import { defaultTimings } from "../timings.ts";
+import { defaultTimings } from "../evidence/timings.ts";
 import { isAgentDelay, livenessProbe, probeTimeoutMs, startProbeMs } from "./probe-schedule.ts";
 
 const TIMEOUT_MS = 5_000;

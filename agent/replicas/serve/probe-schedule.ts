@@ -1,9 +1,9 @@
 /** Schedule of health probes: individual while the engine starts or fails, otherwise on the ticks that all engines share. */
 import { measureSpeed } from "../../../src/engines/speed.ts";
 import { nextAlignedTime } from "../../../src/util/shared-ticks.ts";
-import type { HealthRecord, ObservedReplica, ProbeSettings } from "../observed.ts";
-import type { Because } from "../step.ts";
-import type { Timings } from "../timings.ts";
+import type { HealthRecord, ObservedReplica, ProbeSettings } from "../evidence/observed.ts";
+import type { Timings } from "../evidence/timings.ts";
+import type { Because } from "../state/step.ts";
 
 /** Steps that run together with a health probe, so that an idle agent wakes once for all of them. */
 export type ProbeTickStep = Because & {

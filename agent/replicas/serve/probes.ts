@@ -5,7 +5,7 @@ import type { Activity } from "../../../src/macos/living-process.ts";
 import { hasRecord } from "../../../src/supervise/run-directory.ts";
 import type { DrainReading, EngineHealth, LivenessReply } from "../../engines/driver/engine.ts";
 import type { RouteCheck } from "../../instances/instance.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { noteQuiet } from "../evidence/quiet.ts";
 import { assessReply, judgeSuspicion } from "../evidence/suspicion.ts";
 import { recordReplicaEvent } from "../report/events.ts";

@@ -2,8 +2,7 @@
 import { z } from "zod";
 import { readRecord, rewriteRecord } from "../../../src/supervise/run-directory.ts";
 import type { Moment } from "../../../src/util/moment.ts";
-import type { RunRecord, Stop } from "../observed.ts";
-import { FORCED_STOPS, GRACEFUL_STOPS } from "./stop-reasons.ts";
+import { FORCED_STOPS, GRACEFUL_STOPS, type RunRecord, type Stop } from "../evidence/observed.ts";
 
 const stopSchema = z.object({
   why: z.enum([...GRACEFUL_STOPS, ...FORCED_STOPS]),

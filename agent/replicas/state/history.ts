@@ -6,6 +6,7 @@ import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { transitionSchema } from "../../../src/api/inference-replica.ts";
 import type { Moment } from "../../../src/util/moment.ts";
 import type { Log } from "../../../src/util/ports.ts";
+import type { HistoryExit } from "../evidence/observed.ts";
 
 const exitSchema = z.object({
   code: z.number().optional(),
@@ -24,14 +25,8 @@ const fileSchema = z.object({
   crashesInARow: z.number().int().min(0).default(0),
   backoffUntilMs: z.number().optional(),
   recordedRunId: z.string().optional(),
-  /** Set while the last run ended in a terminal failure: its runtime and weights. With any others, the start is retried. */
-  terminal: z
-    .object({
-      runtimeVersion: z.string(),
-      /** As `weights` of the model; absent if the agent crashed before it recorded them. */
-      weights: z.string().optional(),
-    })
-    .optional(),
+  /** Set while the last run ended in a terminal failure. */
+  terminal: z.object({ runtimeVersion: z.string(), weights: z.string().optional() }).optional(),
   lastExit: exitSchema.optional(),
   /** Unexpected exits, by code. */
   exits: z.record(z.string(), z.number().int().min(0)).default({}),
@@ -43,10 +38,6 @@ const fileSchema = z.object({
 });
 
 export type History = z.output<typeof fileSchema>;
-
-export type TerminalFailure = NonNullable<History["terminal"]>;
-
-export type HistoryExit = z.output<typeof exitSchema>;
 
 /** The history of earlier runs, and its times on this process's clock. */
 export interface PastRuns {

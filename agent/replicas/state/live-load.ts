@@ -2,7 +2,8 @@
 import type { Performance } from "../../../src/api/fields/performance.ts";
 import { type LoadReading, meanPerformance } from "../../../src/engines/live-performance.ts";
 import { defined } from "../../../src/util/defined.ts";
-import type { RunnerContext } from "../context.ts";
+import type { Clock } from "../../../src/util/ports.ts";
+import type { Timings } from "../evidence/timings.ts";
 import { type LoadSource, NO_WORKLOAD, noteLoad } from "./probing.ts";
 import { type LiveRun, runOf, servedOf, updateServed } from "./run.ts";
 import type { ReplicaState } from "./state.ts";
@@ -11,7 +12,7 @@ import type { ReplicaState } from "./state.ts";
 export function noteLiveLoad(
   state: ReplicaState,
   { instance }: LiveRun,
-  { ports, timings }: RunnerContext,
+  { ports, timings }: { readonly ports: { readonly clock: Clock }; readonly timings: Timings },
   source: LoadSource,
   load: Omit<LoadReading, "at">,
 ): void {

@@ -2,9 +2,9 @@
 import { addReading, type LoadReading, type LoadWindow } from "../../../src/engines/live-performance.ts";
 import type { Generated } from "../../../src/engines/speed.ts";
 import type { Activity } from "../../../src/macos/living-process.ts";
+import type { HealthRecord, RequestProof, RouteHealth } from "../evidence/observed.ts";
 import type { Suspicion } from "../evidence/suspicion.ts";
 import { hasProgressed, NO_OBSERVED_WORK, noteWork, type ObservedWork, type Work } from "../evidence/work.ts";
-import type { HealthRecord, RequestProof, RouteHealth } from "../observed.ts";
 
 /** Results of probes. */
 export interface Probing {

@@ -2,8 +2,8 @@
 
 import type { Moment } from "../../../src/util/moment.ts";
 import type { Instance } from "../../instances/instance.ts";
+import type { Footprint, Launch, ReadSecrets, RunRecord, Slice, Stop } from "../evidence/observed.ts";
 import type { Quiet } from "../evidence/quiet.ts";
-import type { Footprint, Launch, ReadSecrets, RunRecord, Slice, Stop } from "../observed.ts";
 import { type EngineFile, recordOf, storedStopOf } from "./engine-record.ts";
 import {
   forgetAnswers,

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Instance } from "../../instances/instance.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { persistStop } from "../end/act.ts";
 import { forgetRun } from "../end/exits.ts";
 import { type EngineFile, readEngineFile } from "./engine-record.ts";

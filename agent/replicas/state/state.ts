@@ -4,13 +4,13 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { ObjectRef } from "../../../src/kube/types.ts";
 import type { Moment } from "../../../src/util/moment.ts";
 import type { Log } from "../../../src/util/ports.ts";
-import type { ObservedReplica, Slice } from "../observed.ts";
-import type { ReplicaPlan } from "../step.ts";
+import type { ObservedReplica, Slice } from "../evidence/observed.ts";
 import type { ReplicaCounts } from "./counts.ts";
 import type { PastRuns } from "./history.ts";
 import type { Jobs } from "./jobs.ts";
 import type { ChangeMonitor } from "./replica-log.ts";
 import { type EngineState, runOf } from "./run.ts";
+import type { ReplicaPlan } from "./step.ts";
 import type { WeightsState } from "./weights.ts";
 
 export interface ReplicaState {

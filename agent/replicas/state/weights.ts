@@ -1,7 +1,7 @@
 /** The weights of a replica: their files, or why there are none. Only this module writes them. */
 
 import type { StoredModel } from "../../store/types.ts";
-import type { ModelState } from "../observed.ts";
+import type { ModelState } from "../evidence/observed.ts";
 
 /** All weights of a replica. */
 export interface WeightFiles {

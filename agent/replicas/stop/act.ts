@@ -4,13 +4,13 @@ import { rmSync } from "node:fs";
 import { FINALIZER_ENGINE } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
-import type { RunnerContext } from "../context.ts";
+import type { RunnerContext } from "../context/context.ts";
 import { persistStop } from "../end/act.ts";
 import { pollQuiet } from "../serve/probes.ts";
 import { runOf } from "../state/run.ts";
 import { whenRecordWritten } from "../state/save-record.ts";
 import { markDeleted, type ReplicaState, replicaOf, setFromResponse } from "../state/state.ts";
-import type { StepOutcome } from "../step.ts";
+import type { StepOutcome } from "../state/step.ts";
 import type { StopStep } from "./plan.ts";
 
 export function applyStop(

@@ -1,8 +1,8 @@
 /** Stops all engines before the agent exits (--stop-engines): each is drained as usual, and its status is published. */
 
 import { waitMs } from "../../../src/kube/wait.ts";
-import type { RunnerContext } from "../context.ts";
-import type { ObservedReplica } from "../observed.ts";
+import type { RunnerContext } from "../context/context.ts";
+import type { ObservedReplica } from "../evidence/observed.ts";
 import { runOf } from "../state/run.ts";
 import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 

@@ -1,9 +1,8 @@
 /** Why a replica should stop and by when, and the part of that which is saved to disk. Pure. */
 
 import type { EndStep } from "../end/plan.ts";
-import type { ObservedReplica, ProbeSettings, Stop } from "../observed.ts";
-import type { GracefulStop } from "../state/stop-reasons.ts";
-import type { Because, ReplicaPlan } from "../step.ts";
+import type { GracefulStop, ObservedReplica, ProbeSettings, Stop } from "../evidence/observed.ts";
+import type { Because, ReplicaPlan } from "../state/step.ts";
 
 export type NoteWithdrawn = Because & { readonly do: "noteWithdrawn"; readonly withdrawnAt: number };
 

@@ -11,11 +11,11 @@ import {
 } from "../end/plan.ts";
 import { drainEndsAt } from "../evidence/drain-time.ts";
 import { isAnnounced } from "../evidence/exposure.ts";
-import type { ObservedReplica, Stop } from "../observed.ts";
+import type { ObservedReplica, Stop } from "../evidence/observed.ts";
+import type { Timings } from "../evidence/timings.ts";
 import { findHang } from "../serve/failure.ts";
 import { livenessProbe, type ProbeTickStep, withTickSteps } from "../serve/probe-schedule.ts";
-import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
-import type { Timings } from "../timings.ts";
+import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../state/step.ts";
 import { type NoteWithdrawn, noteStop, STOP_MESSAGES, type StopGoal, shortenStop } from "./goal.ts";
 
 /** Steps of a replica that should stop, in addition to those that stop its engine. */

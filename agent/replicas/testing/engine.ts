@@ -1,9 +1,9 @@
 /** The engine of the simulated host. */
 
+import type { HealthRecord, RequestProof } from "../evidence/observed.ts";
 import { judgeSuspicion, raiseSuspicion, type Suspicion } from "../evidence/suspicion.ts";
+import { defaultTimings } from "../evidence/timings.ts";
 import { noteWork, type Work } from "../evidence/work.ts";
-import type { HealthRecord, RequestProof } from "../observed.ts";
-import { defaultTimings } from "../timings.ts";
 
 export interface Engine {
   isHealthy: boolean;

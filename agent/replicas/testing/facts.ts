@@ -1,6 +1,7 @@
 /** Where observations in tests start from. */
+
+import type { Desired, ObservedReplica } from "../evidence/observed.ts";
 import { NO_OBSERVED_WORK } from "../evidence/work.ts";
-import type { Desired, ObservedReplica } from "../observed.ts";
 
 /** The usual wish: serve. */
 export const SERVE: Desired = {

@@ -2,8 +2,8 @@
 
 import type { DrainReading } from "../../engines/driver/engine.ts";
 import { crashBackoffMs } from "../end/plan.ts";
-import type { Crashes, ObservedReplica, RunState, RuntimeState } from "../observed.ts";
-import { defaultTimings } from "../timings.ts";
+import type { Crashes, ObservedReplica, RunState, RuntimeState } from "../evidence/observed.ts";
+import { defaultTimings } from "../evidence/timings.ts";
 import type { Engine } from "./engine.ts";
 
 interface Host {

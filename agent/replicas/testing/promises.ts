@@ -1,9 +1,8 @@
 /** What no plan may ever do; each check throws with the promise that was broken. */
 import { isForced } from "../end/plan.ts";
-import type { DesiredState, ObservedReplica, SliceState, Stop } from "../observed.ts";
-import type { ForcedStop } from "../state/stop-reasons.ts";
-import type { ReplicaPlan } from "../step.ts";
-import { defaultTimings } from "../timings.ts";
+import type { DesiredState, ForcedStop, ObservedReplica, SliceState, Stop } from "../evidence/observed.ts";
+import { defaultTimings } from "../evidence/timings.ts";
+import type { ReplicaPlan } from "../state/step.ts";
 import type { Engine } from "./engine.ts";
 
 const { propagationMs, goodbyeMs } = defaultTimings;

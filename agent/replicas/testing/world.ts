@@ -1,10 +1,10 @@
 /** A small host for property tests: one replica, its engine, its slice and time. It carries out plans and refuses wrong ones. */
 import { isForced } from "../end/plan.ts";
 import { noteSlice } from "../evidence/exposure.ts";
+import type { DesiredState, ObservedReplica, SliceState, Stop } from "../evidence/observed.ts";
 import { noteQuiet } from "../evidence/quiet.ts";
-import type { DesiredState, ObservedReplica, SliceState, Stop } from "../observed.ts";
 import { planReplica, type ReplicaStep } from "../plan.ts";
-import type { ReplicaPlan } from "../step.ts";
+import type { ReplicaPlan } from "../state/step.ts";
 import {
   askEngine,
   askEngineAgain,

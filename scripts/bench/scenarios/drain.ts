@@ -1,6 +1,6 @@
 /** From the end of an idle service to the end of everything of its engine. */
 
-import { defaultTimings } from "../../../agent/replicas/timings.ts";
+import { defaultTimings } from "../../../agent/replicas/evidence/timings.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { must } from "../../../test/bed/must.ts";
 import { openBed } from "../beds/bed.ts";

@@ -1,16 +1,16 @@
 /** Interfaces between the replica runner and the rest of the agent. */
-import type { Performance } from "../../src/api/fields/performance.ts";
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import type { RecordEvent } from "../../src/kube/event/events.ts";
-import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
-import type { EngineDriver } from "../engines/driver/engine.ts";
-import type { ProcessInstances } from "../instances/process/process-instance.ts";
-import type { GovernedEngine, PressureLevel } from "../pressure/governor/types.ts";
-import type { ModelStore } from "../store/types.ts";
-import type { SliceState } from "./observed.ts";
-import type { EngineReading, HostCounts, ReplicaCounts } from "./state/counts.ts";
-import type { Timings } from "./timings.ts";
+import type { Performance } from "../../../src/api/fields/performance.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { RecordEvent } from "../../../src/kube/event/events.ts";
+import type { KubeClient, ObjectRef } from "../../../src/kube/types.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
+import type { EngineDriver } from "../../engines/driver/engine.ts";
+import type { ProcessInstances } from "../../instances/process/process-instance.ts";
+import type { GovernedEngine, PressureLevel } from "../../pressure/governor/types.ts";
+import type { ModelStore } from "../../store/types.ts";
+import type { SliceState } from "../evidence/observed.ts";
+import type { Timings } from "../evidence/timings.ts";
+import type { EngineReading, HostCounts, ReplicaCounts } from "../state/counts.ts";
 
 /** Address at which the cluster reaches a replica's engine. */
 export interface EndpointAddress {

@@ -1,11 +1,11 @@
 /** Descriptions of the runner's state, for metrics, health checks and `--dry-run`. */
 
-import type { Performance } from "../../../src/api/fields/performance.ts";
-import type { ObservedReplica } from "../observed.ts";
-import type { ReplicaSnapshot } from "../ports.ts";
-import type { ReplicaPlan } from "../step.ts";
-import { footprintOf, runOf } from "./run.ts";
-import { type ReplicaState, refOf, replicaOf } from "./state.ts";
+import type { Performance } from "../../src/api/fields/performance.ts";
+import type { ReplicaSnapshot } from "./context/ports.ts";
+import type { ObservedReplica } from "./evidence/observed.ts";
+import { footprintOf, runOf } from "./state/run.ts";
+import { type ReplicaState, refOf, replicaOf } from "./state/state.ts";
+import type { ReplicaPlan } from "./state/step.ts";
 
 export function snapshotOf(state: ReplicaState, performance?: Performance): ReplicaSnapshot {
   const ref = refOf(state);

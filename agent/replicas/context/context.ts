@@ -1,15 +1,15 @@
 /** Dependencies and state that the parts of the runner share. */
 
-import type { Moment } from "../../src/util/moment.ts";
-import type { Log } from "../../src/util/ports.ts";
+import type { Moment } from "../../../src/util/moment.ts";
+import type { Log } from "../../../src/util/ports.ts";
+import type { ObservedReplica } from "../evidence/observed.ts";
+import type { Timings } from "../evidence/timings.ts";
+import type { HostCounts } from "../state/counts.ts";
+import type { DesiredFiles } from "../state/desired-files.ts";
+import type { ReplicaState } from "../state/state.ts";
 import type { MemoryAdmission } from "./admission.ts";
-import type { ObservedReplica } from "./observed.ts";
 import type { ReplicaCluster, ReplicaRunnerPorts } from "./ports.ts";
 import type { Runtimes } from "./runtimes.ts";
-import type { HostCounts } from "./state/counts.ts";
-import type { DesiredFiles } from "./state/desired-files.ts";
-import type { ReplicaState } from "./state/state.ts";
-import type { Timings } from "./timings.ts";
 
 export interface RunnerContext {
   readonly ports: ReplicaRunnerPorts;

@@ -1,6 +1,6 @@
 /** Every duration that the replica planner uses. Tests and services can override them. */
-import { RESTARTS_RESET_AFTER_MS } from "../../src/api/inference-replica.ts";
-import { PERFORMANCE_WINDOW_MS, PERFORMANCE_WRITE_MS } from "../../src/engines/live-performance.ts";
+import { RESTARTS_RESET_AFTER_MS } from "../../../src/api/inference-replica.ts";
+import { PERFORMANCE_WINDOW_MS, PERFORMANCE_WRITE_MS } from "../../../src/engines/live-performance.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

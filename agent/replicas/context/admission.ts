@@ -1,5 +1,5 @@
 /** Memory and ports of this host: the reservation of each replica, and one serial step that reserves more. */
-import { chooseEnginePort } from "../instances/process/engine-port.ts";
+import { chooseEnginePort } from "../../instances/process/engine-port.ts";
 
 export interface Reservation {
   readonly claimBytes: number;

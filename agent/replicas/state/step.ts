@@ -1,6 +1,6 @@
 /** A plan: a phase to publish, steps to take, and when to plan again. Every step is safe to repeat. */
-import type { ErrorCode } from "../../src/api/errors.ts";
-import type { ReplicaPhase } from "../../src/api/inference-replica.ts";
+import type { ErrorCode } from "../../../src/api/errors.ts";
+import type { ReplicaPhase } from "../../../src/api/inference-replica.ts";
 
 /** Reasons that report progress rather than an error. */
 export type ProgressReason =

@@ -1,17 +1,15 @@
 /** The planner's input: one value per replica. All times are monotonic milliseconds of this process's clock. */
 
-import type { ErrorCode } from "../../src/api/errors.ts";
-import type { GgufFacts } from "../../src/api/fields/gguf.ts";
-import type { ReplicaMemory } from "../../src/api/inference-replica.ts";
-import type { Generated } from "../../src/engines/speed.ts";
-import type { Activity } from "../../src/macos/living-process.ts";
-import type { InstanceState } from "../instances/instance.ts";
-import type { Quiet } from "./evidence/quiet.ts";
-import type { Suspicion } from "./evidence/suspicion.ts";
-import type { Work } from "./evidence/work.ts";
-import type { Correction } from "./prepare/corrections.ts";
-import type { HistoryExit, TerminalFailure } from "./state/history.ts";
-import type { StopReason } from "./state/stop-reasons.ts";
+import type { ErrorCode } from "../../../src/api/errors.ts";
+import type { GgufFacts } from "../../../src/api/fields/gguf.ts";
+import type { ReplicaMemory } from "../../../src/api/inference-replica.ts";
+import type { Generated } from "../../../src/engines/speed.ts";
+import type { Activity } from "../../../src/macos/living-process.ts";
+import type { InstanceState } from "../../instances/instance.ts";
+import type { Correction } from "./corrections.ts";
+import type { Quiet } from "./quiet.ts";
+import type { Suspicion } from "./suspicion.ts";
+import type { Work } from "./work.ts";
 
 /** The replica that the API server requests: `absent` if the object is known to be deleted, `unknown` until it was read. */
 export type DesiredState = Desired | "absent" | "unknown";
@@ -54,6 +52,22 @@ export interface RunRecord {
   readonly drainSeconds: number;
   readonly stop?: Stop;
 }
+
+/** Why a running engine is being stopped. A forced stop does not wait for requests, because the engine serves none. */
+export const GRACEFUL_STOPS = [
+  "deleted",
+  "drained",
+  "unwanted",
+  "revision",
+  "moved",
+  "agentStopped",
+  "evicted",
+  "unloaded",
+] as const;
+export const FORCED_STOPS = ["hung", "neverHealthy", "requestFailed", "degraded"] as const;
+export type GracefulStop = (typeof GRACEFUL_STOPS)[number];
+export type ForcedStop = (typeof FORCED_STOPS)[number];
+export type StopReason = GracefulStop | ForcedStop;
 
 export interface Stop {
   readonly why: StopReason;
@@ -203,6 +217,24 @@ export type RequestProof =
 export interface Footprint {
   readonly lastAt: number;
   readonly bytes?: number;
+}
+
+/** An exit of the engine, as the replica's history keeps it. */
+export interface HistoryExit {
+  readonly code?: number | undefined;
+  readonly signal?: string | undefined;
+  readonly killedByUs: boolean;
+  readonly reason: ErrorCode;
+  readonly message: string;
+  readonly at: string;
+  readonly logTail: string;
+}
+
+/** Runtime and weights of a run that ended in a terminal failure. With any others, the start is retried. */
+export interface TerminalFailure {
+  readonly runtimeVersion: string;
+  /** As `weights` of the model; absent if the agent crashed before it recorded them. */
+  readonly weights?: string | undefined;
 }
 
 export interface Crashes {

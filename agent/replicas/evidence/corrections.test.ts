@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { defaultTimings as timings } from "../timings.ts";
 import { fetchRetryMs, findCorrection, retryDelayMs } from "./corrections.ts";
+import { defaultTimings as timings } from "./timings.ts";
 
 const MANY_FAILURES = 12;
 const options = { timings, random: 1 };

@@ -1,8 +1,8 @@
 /** Detects which engines are installed. Results are cached; a new detection runs on request. */
-import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
-import type { EngineDriver } from "../engines/driver/engine.ts";
-import type { RuntimeState } from "./observed.ts";
+import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
+import type { Clock, Log } from "../../../src/util/ports.ts";
+import type { EngineDriver } from "../../engines/driver/engine.ts";
+import type { RuntimeState } from "../evidence/observed.ts";
 
 export interface Runtimes {
   readonly driver: (runtime: string) => EngineDriver | undefined;

@@ -2,7 +2,7 @@
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { backoffMs } from "../../../src/util/backoff.ts";
-import type { Timings } from "../timings.ts";
+import type { Timings } from "./timings.ts";
 
 /** The correction is an object, a file or a program: cheap to read again, and read before anything else is done. */
 const READ_FIRST: ReadonlySet<string> = new Set<ErrorCode>([
