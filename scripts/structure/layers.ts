@@ -176,6 +176,5 @@ export const RINGS_ABOVE_LIMIT: Readonly<Record<string, number>> = {
   controller: 32,
   launchd: 4,
   scripts: 5,
-  server: 8,
   src: 5,
 };

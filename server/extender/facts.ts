@@ -7,8 +7,8 @@ import { BENCHMARKS_NAME, NO_BENCHMARKS, readBenchmarks } from "../../src/capaci
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { costOfNode, devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { ResourceSlice } from "../../src/kube/workload-objects.ts";
-import type { ClusterChanges } from "../changes.ts";
-import type { ClusterWatches } from "../cluster.ts";
+import type { ClusterChanges } from "../cluster/changes.ts";
+import type { ClusterWatches } from "../cluster/cluster.ts";
 import { type ExtenderNeed, type NodeFacts, needOf } from "./decide.ts";
 import type { ExtenderPod } from "./protocol.ts";
 

@@ -7,7 +7,7 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { ClusterWatches } from "../cluster.ts";
+import type { ClusterWatches } from "../cluster/cluster.ts";
 
 export interface McpContext {
   readonly now: () => Moment;

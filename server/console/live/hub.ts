@@ -4,7 +4,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { missingRight, notWatched } from "../../../src/console/missing-right.ts";
 import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import type { ClusterChange } from "../../changes.ts";
+import type { ClusterChange } from "../../cluster/changes.ts";
 import { refusalOf } from "../refusal.ts";
 import { createReaderRights } from "./reader-rights.ts";
 import { isSeen, mainQuestion, NAMED, type Scope, type ScopeQuestions, scopeOf } from "./scope.ts";

@@ -5,8 +5,8 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { keyOf } from "../../../src/api/names.ts";
 import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import type { ClusterChange } from "../../changes.ts";
-import type { ClusterWatches } from "../../cluster.ts";
+import type { ClusterChange } from "../../cluster/changes.ts";
+import type { ClusterWatches } from "../../cluster/cluster.ts";
 import { modelKeysOf, prefetchedOn, serviceOfPod, serviceOfReplica } from "./topics.ts";
 
 export type ObjectReads = {

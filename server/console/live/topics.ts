@@ -7,7 +7,7 @@ import { allModelsOf } from "../../../src/api/inference-service/roles.ts";
 import { nodeOfReport } from "../../../src/api/node-report.ts";
 import type { Topic } from "../../../src/console/protocol.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import type { ClusterChange } from "../../changes.ts";
+import type { ClusterChange } from "../../cluster/changes.ts";
 
 export const LIST_TOPICS = ["hosts", "services", "models", "farm", "queues"] as const;
 

@@ -17,7 +17,7 @@ import { createStore, type StoreChange } from "../../../../src/kube/watch/store.
 import type { Node, Pod } from "../../../../src/kube/workload-objects.ts";
 import { quietLog } from "../../../../test/cluster/quiet-log.ts";
 import { createSteppedClock } from "../../../../test/controller/stepped-clock.ts";
-import type { ClusterChange } from "../../../changes.ts";
+import type { ClusterChange } from "../../../cluster/changes.ts";
 import { startFarmHistory } from "../farm.ts";
 import { Hub, type StreamReader } from "../hub.ts";
 import { createLookup, type Lookup } from "../lookup.ts";

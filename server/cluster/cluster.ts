@@ -1,23 +1,28 @@
 /** The watches of the cluster that keep the density state current. */
 
-import type { Density } from "../fitness/density/density.ts";
-import { notePod, noteReplica } from "../fitness/density/held-memory.ts";
-import { machineFromHost, machineFromNode } from "../fitness/density/place.ts";
-import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
-import { mainModelOf } from "../src/api/inference-service/roles.ts";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
-import { nodeOfReport, nodeReportName, reportInConfigMap } from "../src/api/node-report.ts";
-import { BENCHMARKS_NAME, readBenchmarks } from "../src/capacity/benchmark/table.ts";
-import type { KubeConnection } from "../src/kube/client/connect.ts";
-import { CONFIG_MAPS, LEASES, NODES, PODS, RESOURCE_SLICES } from "../src/kube/kinds.ts";
-import type { ConfigMap, Lease } from "../src/kube/objects.ts";
-import type { ReviewOwnAccess } from "../src/kube/review/self-reviews.ts";
-import type { KubeObject, ListOptions, Reflector } from "../src/kube/types.ts";
-import { waitMs } from "../src/kube/wait.ts";
-import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
-import type { Node, ResourceSlice } from "../src/kube/workload-objects.ts";
-import { backoffMs } from "../src/util/backoff.ts";
-import type { Clock, Log } from "../src/util/ports.ts";
+import type { Density } from "../../fitness/density/density.ts";
+import { notePod, noteReplica } from "../../fitness/density/held-memory.ts";
+import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
+import {
+  LABEL_NODE_REPORT,
+  LABEL_SERVICE_UID,
+  NAMESPACE_HOSTS,
+  NAMESPACE_SYSTEM,
+} from "../../src/api/group.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { nodeOfReport, nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
+import { BENCHMARKS_NAME, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { CONFIG_MAPS, LEASES, NODES, PODS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
+import type { ConfigMap, Lease } from "../../src/kube/objects.ts";
+import type { ReviewOwnAccess } from "../../src/kube/review/self-reviews.ts";
+import type { KubeObject, ListOptions, Reflector } from "../../src/kube/types.ts";
+import { waitMs } from "../../src/kube/wait.ts";
+import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import type { Node, ResourceSlice } from "../../src/kube/workload-objects.ts";
+import { backoffMs } from "../../src/util/backoff.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
 import type { ClusterChange } from "./changes.ts";
 import type { Reach } from "./reach.ts";
 

@@ -1,11 +1,11 @@
 /** Changes of the watched objects, for parts that follow single objects. */
-import type { Host } from "../src/api/host.ts";
-import type { InferenceReplica } from "../src/api/inference-replica.ts";
-import type { InferenceService } from "../src/api/inference-service/index.ts";
-import type { Model } from "../src/api/model.ts";
-import type { ConfigMap, Lease } from "../src/kube/objects.ts";
-import type { KubeObject } from "../src/kube/types.ts";
-import type { Node, Pod, ResourceSlice } from "../src/kube/workload-objects.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import type { ConfigMap, Lease } from "../../src/kube/objects.ts";
+import type { KubeObject } from "../../src/kube/types.ts";
+import type { Node, Pod, ResourceSlice } from "../../src/kube/workload-objects.ts";
 
 interface Change<K extends string, T extends KubeObject> {
   readonly kind: K;

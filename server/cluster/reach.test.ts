@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ApiFailure } from "../src/kube/types.ts";
+import type { ApiFailure } from "../../src/kube/types.ts";
 import { createReach } from "./reach.ts";
 
 const failure = (kind: ApiFailure["kind"]): ApiFailure => ({ kind, status: 0, reason: "", message: "" });

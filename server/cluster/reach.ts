@@ -1,7 +1,7 @@
 /** Reports since when the API server has not answered, by the watches. */
-import { isApiUnavailable } from "../src/kube/errors.ts";
-import type { ApiFailure } from "../src/kube/types.ts";
-import type { Clock } from "../src/util/ports.ts";
+import { isApiUnavailable } from "../../src/kube/errors.ts";
+import type { ApiFailure } from "../../src/kube/types.ts";
+import type { Clock } from "../../src/util/ports.ts";
 
 export interface Reach {
   /** A watch has failed. */
