@@ -1,8 +1,11 @@
 /** The gate's process: `node main.ts ROUTES SOCKET RELEASE`, started under a shim by the agent or by the previous gate process. */
 
+import { once } from "node:events";
+import { rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { createRoutes, type HttpResponse } from "../../src/http/routes.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { listenForAgent } from "./control.ts";
 import { GateProcess } from "./gate-process.ts";
 import { type HandoverOrder, notifyServing, receiveSockets, startNextGate } from "./handover.ts";
 
@@ -60,4 +63,36 @@ function lineLog(bindings: Readonly<Record<string, unknown>>): Log {
   };
   const child = (more: Readonly<Record<string, unknown>>) => lineLog({ ...bindings, ...more });
   return { debug: () => {}, info: line(30), warn: line(40), error: line(50), child };
+}
+
+/** Opens the control socket. The folder of the path must be private. Resolves once the socket listens. */
+async function listenForAgent(
+  path: string,
+  gate: GateProcess,
+  handOver: (order: unknown) => Promise<void>,
+): Promise<void> {
+  const done = (body: object): HttpResponse => ({ status: 200, body: { ...body } });
+  const handle = createRoutes({
+    routes: {
+      "/status": () => done(gate.status()),
+      "/metrics": () => done(gate.counters()),
+      "GET /drained/*": async ({ parameters: [id = ""] }) => {
+        await gate.drained(decodeURIComponent(id));
+        return done({});
+      },
+      "POST /reload": async () => {
+        gate.reload();
+        await gate.listen();
+        return done(gate.status());
+      },
+      "POST /handover": async ({ request }) => {
+        await handOver(JSON.parse(Buffer.concat(await request.toArray()).toString("utf8")));
+        return done(gate.status());
+      },
+    },
+  });
+  const server = createServer(handle);
+  rmSync(path, { force: true });
+  server.listen(path);
+  await once(server, "listening");
 }

@@ -1,6 +1,8 @@
 /** One route's listener: authenticates clients, admits and relays requests, and counts those in flight. */
+
+import { createHash, timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -15,11 +17,9 @@ import { modelNamingOf } from "./body/rewrite-model.ts";
 import { rejectTinyChunks } from "./body/tiny-chunks.ts";
 import { incrementCount, type RouteCounters } from "./counters.ts";
 import { IdleConnections } from "./idle-connections.ts";
-import { hasValidKey, keyDigestOf, readGateKeys } from "./keys.ts";
 import { createListener } from "./listener.ts";
 import { admitRequest, type PathRules, parseErrorStatus, pathRulesOf, withAdapters } from "./paths.ts";
 import { createRelayPool, type RelayExchange, type RelayTarget, relay, watchReading } from "./relay.ts";
-import { isHandshakeError, rejectMalformed, sendJson } from "./responses.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, isRouteFor, type RouteStatus } from "./routes.ts";
 
 const LISTEN_RETRY_MS = 1_000;
@@ -29,6 +29,9 @@ const IDLE_CHECK_MS = 5_000;
 const READ_RETRY_MS = 1_000;
 /** Time for a rejected request's body to arrive before its connection is closed: the client would lose the response with it. */
 const LINGER_MS = 500;
+
+/** Time for the client to read the rejection. */
+const REJECTION_READ_MS = 1_000;
 
 const UNEXPECTED = rejectRequest(417, "expectation", "Expect takes 100-continue only");
 
@@ -391,4 +394,55 @@ export class RouteServer {
     this.#problems.set(what, why);
     return true;
   }
+}
+
+/** One key per line. A file without keys is an error: it must not disable authentication. */
+function readGateKeys(file: string): readonly string[] {
+  const keys = readFileSync(file, "utf8")
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  if (keys.length === 0) throw new Error(`${file} holds no key`);
+  return keys;
+}
+
+/** Comparing digests takes the same time for keys of any length. */
+function keyDigestOf(key: string): Buffer {
+  return createHash("sha256").update(key).digest();
+}
+
+/** Compares every key, also after a match, so that the time reveals nothing about the keys. */
+function hasValidKey(headers: IncomingHttpHeaders, keys: readonly Buffer[]): boolean {
+  const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
+  const shown = keyDigestOf(bearer ?? String(headers["x-api-key"] ?? ""));
+  return keys.filter((key) => timingSafeEqual(key, shown)).length > 0;
+}
+
+function sendJson(
+  response: ServerResponse,
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>>,
+): void {
+  if (response.destroyed || response.headersSent) return;
+  const text = JSON.stringify(body);
+  const length = Buffer.byteLength(text);
+  response.writeHead(status, { "content-type": "application/json", "content-length": length, ...headers });
+  response.end(text);
+}
+
+/** True for errors before the end of the TLS handshake, when no response can be sent. */
+function isHandshakeError(code: string | undefined): boolean {
+  return code?.startsWith("ERR_TLS") === true || code?.startsWith("ERR_SSL") === true;
+}
+
+/** Answers a request that the parser rejects, for which there is no response object. */
+function rejectMalformed(socket: Duplex, status: string, reason: string): void {
+  const body = JSON.stringify({
+    error: { message: status, type: reason, code: Number.parseInt(status, 10) },
+  });
+  const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json`;
+  const timer = setTimeout(() => socket.destroy(), REJECTION_READ_MS);
+  socket.once("close", () => clearTimeout(timer));
+  socket.end(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy());
 }

@@ -1,5 +1,7 @@
 /** `metalbridge node`: reads this machine and publishes a report on change. Without changes it sends no requests to the API server. */
 
+import { type FSWatcher, watch } from "node:fs";
+import { join } from "node:path";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { describeError } from "../../src/api/errors.ts";
 import { type NodeReport, steadyReport } from "../../src/api/node-report.ts";
@@ -17,12 +19,11 @@ import { retryMs } from "../../src/util/backoff.ts";
 import { createRunCommand } from "../../src/util/command.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { readEnvironment } from "../config/environment.ts";
-import { rootsUnder } from "../host/linux/roots.ts";
+import { type HardwareRoots, rootsUnder } from "../host/linux/roots.ts";
 import { listenWithRetry } from "../metrics/server.ts";
 import { type NodeConfig, nodeNameOf, nodeReaderPaths } from "./config.ts";
 import { createGpuGauges, type GpuGauges, meanUtilization, nodeMetrics } from "./gauges.ts";
 import { createNodeReader, type NodeReader } from "./read.ts";
-import { watchDevices } from "./watch-devices.ts";
 
 export interface NodeOptions {
   readonly config: NodeConfig;
@@ -36,6 +37,11 @@ export interface NodeOptions {
   /** The catalog of llmfit's REST API; read at its first request. */
   readonly records?: () => Promise<readonly CatalogRecord[]>;
 }
+
+const GPU_DEVICES = /^(nvidia|kfd|dri)/;
+const PCI_DEVICES = /^\+pci:/;
+/** Drivers create several files, one after the other. */
+const SETTLE_MS = 2_000;
 
 const USER_AGENT = "metalbridge-node";
 const RETRY = { firstMs: 1_000, capMs: 60_000 };
@@ -183,4 +189,39 @@ function createPublisher({
       return failure;
     },
   };
+}
+
+/** Reports that devices may have been added or removed, by watching /dev and udev's database. Without them the machine is only read periodically. */
+function watchDevices(
+  { dev, udev }: Pick<HardwareRoots, "dev" | "udev">,
+  { clock, signal, onChange }: { clock: Clock; signal: AbortSignal; onChange: () => void },
+): void {
+  let cancel: (() => void) | undefined;
+  const onEvent = (): void => {
+    cancel?.();
+    cancel = clock.after(SETTLE_MS, onChange);
+  };
+  const watchers = [
+    watchFolder(dev, GPU_DEVICES, onEvent),
+    watchFolder(join(udev, "data"), PCI_DEVICES, onEvent),
+  ];
+  const stop = (): void => {
+    cancel?.();
+    for (const watcher of watchers) watcher?.close();
+  };
+  if (signal.aborted) stop();
+  else signal.addEventListener("abort", stop, { once: true });
+}
+
+function watchFolder(folder: string, names: RegExp, onChange: () => void): FSWatcher | undefined {
+  try {
+    const watcher = watch(folder, { persistent: false }, (_, name) => {
+      if (names.test(name ?? "")) onChange();
+    });
+    // The folder may be removed while it is watched.
+    watcher.on("error", () => watcher.close());
+    return watcher;
+  } catch {
+    return undefined;
+  }
 }

@@ -22,7 +22,7 @@ import { noteDamage } from "./prepare/fetch.ts";
 import { availableFor, clearEviction, evict, governedEngines } from "./pressure.ts";
 import { refreshFromDisk } from "./refresh.ts";
 import { report } from "./report/report.ts";
-import { readEngines } from "./serve/engine-gauges.ts";
+import { readEngines } from "./serve/gauges.ts";
 import { createHostCounts } from "./state/counts.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
 import { livePerformanceOf } from "./state/live-load.ts";
