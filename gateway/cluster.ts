@@ -1,6 +1,6 @@
 /** The gateway's watches: services, the slices of their replicas, Secrets with keys, and the other gateways. */
 import { LABEL_GATEWAY_KEY, LABEL_SERVICE, LABEL_SERVICE_NAME } from "../src/api/group.ts";
-import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { INFORMERS } from "../src/cluster/informers.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES, SECRETS } from "../src/kube/kinds.ts";
 import type { EndpointSlice, Secret } from "../src/kube/objects.ts";
@@ -25,7 +25,7 @@ export function watchModels(
   return [
     startReflector({
       ...ports,
-      kind: INFERENCE_SERVICES,
+      ...INFORMERS.services,
       onChange: (key, service) => {
         if (models.setService(key, service)) onChange(key);
       },

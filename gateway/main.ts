@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import path from "node:path";
 import { REQUEST_QUEUES_PATH } from "../src/gateway/request-queues.ts";
 import { healthRoutes, listen } from "../src/http/listener.ts";
-import { processFacts } from "../src/http/metrics/process-facts.ts";
+import { processFacts } from "../src/http/metrics/process.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { costlyRoute, metricsRoute } from "../src/http/metrics/route.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";

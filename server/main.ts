@@ -8,18 +8,17 @@ import { createFitIndex } from "../fitness/density/fits.ts";
 import { precomputeFits } from "../fitness/density/precompute.ts";
 import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
 import { isLoopback } from "../src/http/loopback.ts";
-import { processFacts } from "../src/http/metrics/process-facts.ts";
+import { processFacts } from "../src/http/metrics/process.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
-import { followTls, readTls, type TlsFiles } from "../src/http/tls-files.ts";
 import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createSelfReviews } from "../src/kube/review/self-reviews.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
+import { momentOf } from "../src/util/moment.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import { createClusterChanges } from "./cluster/changes.ts";
-import { type ClusterWatches, watchCluster } from "./cluster/cluster.ts";
+import { watchCluster } from "./cluster/cluster.ts";
 import { createReach } from "./cluster/reach.ts";
 import { readConsoleFiles, type ServerConfig } from "./config.ts";
 import type { MountRoutes } from "./console/access.ts";
@@ -35,6 +34,7 @@ import { type ListenForSchedulers, listenForSchedulers } from "./extender/app.ts
 import { createExtenderCluster } from "./extender/facts.ts";
 import { createExtenderCounters, extenderMetrics } from "./extender/metrics.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
+import { followTls, readTls, type TlsFiles } from "./http/tls-files.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
@@ -88,7 +88,6 @@ export async function runServer({
     maxRequests: MAX_REQUESTS,
   });
   const density = createDensity(createFitIndex(records), config.scoreWeights);
-  const changes = createClusterChanges();
   const ending = new AbortController();
   const stopped = AbortSignal.any([signal, ending.signal]);
   try {
@@ -96,11 +95,12 @@ export async function runServer({
     const namespace = pages?.namespace;
     const own = namespace === undefined ? undefined : { namespace, review: createSelfReviews(clock) };
     const withSlices = config.extenderPort !== undefined;
-    const cluster = { connection, clock, log, signal: stopped, reach, own, withSlices };
-    const watches = watchCluster(cluster, density, changes.emit);
-    const extender = { cluster: createExtenderCluster(watches, changes), counters: createExtenderCounters() };
+    const options = { connection, clock, log, signal: stopped, reach, own, withSlices };
+    const cluster = watchCluster(options, density);
+    const { watches, listen, waitingFor } = cluster;
+    const extender = { cluster: createExtenderCluster(cluster), counters: createExtenderCounters() };
     const readQueues = queueReader(connection, config);
-    const live = { reads: watches, changes, reach, density, readQueues, clock, log, signal: stopped };
+    const live = { reads: watches, listen, reach, density, readQueues, clock, log, signal: stopped };
     const page =
       pages && config.console
         ? await openConsole(config, {
@@ -111,8 +111,8 @@ export async function runServer({
             routes: pageRoutes(config, live, pages),
           })
         : undefined;
-    const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);
-    const notReady = () => waitingFor(watches) ?? (areScored() ? undefined : "the first scores");
+    const areScored = precomputeFits(density, () => waitingFor() === undefined, stopped);
+    const notReady = () => waitingFor() ?? (areScored() ? undefined : "the first scores");
     const authorize = createRestAuthorizer({
       client: createClient(connection, { userAgent: USER_AGENT }),
       clock,
@@ -210,13 +210,6 @@ function answerMcp(options: McpOptions): HandleRequest {
   };
 }
 
-function waitingFor(watches: ClusterWatches): string | undefined {
-  const hidden = Object.entries(watches).flatMap(([kind, { covers }]) => (covers() ? [] : [kind]));
-  if (hidden.length > 0) return `the right to list ${hidden.join(", ")} of all namespaces`;
-  const missing = Object.entries(watches).flatMap(([kind, { isSynced }]) => (isSynced() ? [] : [kind]));
-  return missing.length === 0 ? undefined : `the first list of ${missing.join(", ")}`;
-}
-
 function openHealth(
   { healthAddress: address, healthPort: port }: ServerConfig,
   ports: Pick<ServerOptions, "signal"> & {
@@ -254,7 +247,7 @@ function factsOf(
   return {
     density,
     apiRequests,
-    now: { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() },
+    now: momentOf(clock),
     process: processFacts(clock),
   };
 }

@@ -3,14 +3,12 @@
 import type { Density } from "../../fitness/density/density.ts";
 import { notePod, noteReplica } from "../../fitness/density/held-memory.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
-import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
 import { NO_BENCHMARKS } from "../../src/capacity/benchmark/table.ts";
-import { NODES, PODS } from "../../src/kube/kinds.ts";
+import { INFORMERS } from "../../src/cluster/informers.ts";
+import { nodeReportOf } from "../../src/cluster/nodes.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { readBenchmarkTable } from "./benchmarks.ts";
 import type { Cluster } from "./cluster.ts";
@@ -32,12 +30,12 @@ export async function fillDensity(
   namespace?: string,
 ): Promise<SeenCluster> {
   const [hosts, nodes, replicas, pods, services, models] = await Promise.all([
-    listVisible(cluster, HOSTS),
-    listVisible(cluster, NODES),
-    listIfVisible(cluster, INFERENCE_REPLICAS, namespace),
-    listIfVisible(cluster, PODS, namespace, LABEL_SERVICE_UID),
-    listVisible(cluster, INFERENCE_SERVICES, namespace),
-    listIfVisible(cluster, MODELS, namespace),
+    listVisible(cluster, INFORMERS.hosts.kind),
+    listVisible(cluster, INFORMERS.nodes.kind),
+    listIfVisible(cluster, INFORMERS.replicas.kind, namespace),
+    listIfVisible(cluster, INFORMERS.pods.kind, namespace, INFORMERS.pods.labelSelector),
+    listVisible(cluster, INFORMERS.services.kind, namespace),
+    listIfVisible(cluster, INFORMERS.models.kind, namespace),
   ]);
   density.setBenchmarks((await readBenchmarkTable(cluster)) ?? NO_BENCHMARKS);
   for (const host of shown(hosts)) density.setPlace("Host", host.metadata.name, machineFromHost(host));
@@ -61,8 +59,7 @@ async function placeNodes(density: Density, cluster: Cluster, nodes: readonly No
   const reports = await listReports(cluster);
   for (const node of nodes) {
     const { name } = node.metadata;
-    const report = reportInConfigMap(reports.get(nodeReportName(name)));
-    density.setPlace("Node", name, machineFromNode(node, report));
+    density.setPlace("Node", name, machineFromNode(node, nodeReportOf(name, reports)));
   }
 }
 

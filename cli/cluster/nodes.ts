@@ -1,10 +1,10 @@
 /** Nodes as the controller describes them: with their ResourceSlices and reports, as far as the account may read these. */
-import { LABEL_NODE_REPORT, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
-import { type NodeReportRead, nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
+
+import { keyOf } from "../../src/api/names.ts";
+import { type NodeReportRead, nodeReportName } from "../../src/api/node-report.ts";
 import type { Devices } from "../../src/capacity/devices/devices.ts";
-import { devicesOfNode } from "../../src/capacity/devices/node.ts";
-import { CONFIG_MAPS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
-import type { ConfigMap } from "../../src/kube/objects.ts";
+import { INFORMERS } from "../../src/cluster/informers.ts";
+import { hardwareOf, type NodeReports, nodeReportOf } from "../../src/cluster/nodes.ts";
 import type { Kind, KubeObject, ListOptions } from "../../src/kube/types.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "./cluster.ts";
@@ -24,25 +24,26 @@ export async function describeNodes(
   // One node needs only its own objects.
   const only = nodes.length === 1 ? nodes[0]?.metadata.name : undefined;
   const ofOne = only === undefined ? {} : { fieldSelector: `spec.nodeName=${only}` };
-  const [slices, reports] = await Promise.all([
-    listIfAllowed(cluster, RESOURCE_SLICES, ofOne),
+  const [slices, nodeReports] = await Promise.all([
+    listIfAllowed(cluster, INFORMERS.slices.kind, ofOne),
     listReports(cluster, only),
   ]);
   const byNode = Map.groupBy(slices, ({ spec }) => spec.nodeName);
-  return nodes.map((node) => {
-    const { name } = node.metadata;
-    const report = reportInConfigMap(reports.get(nodeReportName(name)));
-    const known = report?.at === "known" ? report.report : undefined;
-    return { node, report, devices: devicesOfNode(node, byNode.get(name) ?? [], known) };
-  });
+  const resourceSlicesOfNode = { of: (node: string) => byNode.get(node) ?? [] };
+  return nodes.map((node) => ({
+    node,
+    devices: hardwareOf(node, { nodeReports, resourceSlicesOfNode }).devices,
+    report: nodeReportOf(node.metadata.name, nodeReports),
+  }));
 }
 
-/** Reports by the name of their ConfigMap; with a name only the report of that node. */
-export async function listReports(cluster: Cluster, node?: string): Promise<ReadonlyMap<string, ConfigMap>> {
+/** The reports of all nodes, or of one. */
+export async function listReports(cluster: Cluster, node?: string): Promise<NodeReports> {
   const fieldSelector = node === undefined ? undefined : `metadata.name=${nodeReportName(node)}`;
-  const options = { namespace: NAMESPACE_SYSTEM, labelSelector: LABEL_NODE_REPORT, fieldSelector };
-  const items = await listIfAllowed(cluster, CONFIG_MAPS, options);
-  return new Map(items.map((item) => [item.metadata.name, item]));
+  const { kind, ...selection } = INFORMERS.reports;
+  const items = await listIfAllowed(cluster, kind, { ...selection, fieldSelector });
+  const reports = new Map(items.map((item) => [keyOf(item.metadata), item]));
+  return { get: (key) => reports.get(key) };
 }
 
 /** Empty without the right to list the kind, or if the cluster lacks it. Throws other failures. */

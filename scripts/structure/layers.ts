@@ -69,6 +69,7 @@ export const LAYERS: readonly Layer[] = [
   { folder: "src/gateway/", imports: ["src/api/", "src/util/", ...KUBE_TYPES], isPure: true },
   { folder: "src/console/", imports: ["src/api/"], isPure: true },
   { folder: "src/kube/", imports: ["src/api/", "src/util/"] },
+  { folder: "src/cluster/", imports: ["src/api/", "src/capacity/", "src/kube/", "src/util/"] },
   { folder: "src/hub/", imports: ["src/api/", "src/models/", "src/util/"] },
   { folder: "src/http/", imports: ["src/api/", "src/util/"] },
   { folder: "src/macos/", imports: ["src/api/", "src/doctor/", "src/engines/", "src/util/"] },

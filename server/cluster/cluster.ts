@@ -1,29 +1,27 @@
-/** The watches of the cluster that keep the density state current. */
+/** The watches of the cluster, one per kind: they keep the density state current, and the console and the extender follow them. */
 
 import type { Density } from "../../fitness/density/density.ts";
 import { notePod, noteReplica } from "../../fitness/density/held-memory.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
-import {
-  LABEL_NODE_REPORT,
-  LABEL_SERVICE_UID,
-  NAMESPACE_HOSTS,
-  NAMESPACE_SYSTEM,
-} from "../../src/api/group.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import { nodeOfReport, nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
-import { BENCHMARKS_NAME, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
+import { nodeOfReport } from "../../src/api/node-report.ts";
+import { benchmarksIn } from "../../src/cluster/benchmarks.ts";
+import {
+  type ClusterChange,
+  INFORMERS,
+  type InformerName,
+  type ObjectOf,
+} from "../../src/cluster/informers.ts";
+import { nodeReportOf } from "../../src/cluster/nodes.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { CONFIG_MAPS, LEASES, NODES, PODS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
-import type { ConfigMap, Lease } from "../../src/kube/objects.ts";
+import type { Lease } from "../../src/kube/objects.ts";
 import type { ReviewOwnAccess } from "../../src/kube/review/self-reviews.ts";
 import type { KubeObject, ListOptions, Reflector } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
-import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Node, ResourceSlice } from "../../src/kube/workload-objects.ts";
+import { type ReflectorOptions, startReflector, UNWATCHED } from "../../src/kube/watch/reflector.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
+import { momentOf } from "../../src/util/moment.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { ClusterChange } from "./changes.ts";
 import type { Reach } from "./reach.ts";
 
 export interface ClusterOptions {
@@ -38,78 +36,52 @@ export interface ClusterOptions {
   readonly own?: OwnRights | undefined;
 }
 
-export type ClusterWatches = ReturnType<typeof watchCluster>;
+export type ClusterWatches = { readonly [K in InformerName]: Visible<ObjectOf<K>> };
+type OnChange = (change: ClusterChange) => void;
 
-/** Starts the watches. `onChange` is called for each change, after the density state has it. */
+export interface WatchedCluster {
+  readonly watches: ClusterWatches;
+  /** Calls the listener after each change, when the density state has it. */
+  readonly listen: (listener: OnChange) => void;
+  /** What is not listed yet, or may not be; undefined once everything is. */
+  readonly waitingFor: () => string | undefined;
+}
+
 export function watchCluster(
   { reach, own, withSlices = false, ...options }: ClusterOptions,
   density: Density,
-  onChange: (change: ClusterChange) => void = () => {},
-) {
-  const { clock } = options;
-  const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof ClusterOptions>) =>
-    startVisible<T>(
+): WatchedCluster {
+  const start = (name: InformerName): Visible<KubeObject> =>
+    startVisible<KubeObject>(
       {
         ...options,
-        ...rest,
+        ...INFORMERS[name],
         keep: withoutManagers,
         onAnswer: reach?.answered,
         onFailure: reach?.failed,
+        // Renewals between two lists were missed.
+        onListed: () => name === "leases" && density.restartLeaseTimeouts(options.clock.monotonicMs()),
         onChange: (key, after, before) => {
-          rest.onChange(key, after, before);
-          onChange({ kind: rest.kind.kind, key, after, before } as ClusterChange);
+          for (const listener of listeners) listener({ name, key, after, before } as ClusterChange);
         },
       },
       own,
     );
-  if (withSlices) start<ResourceSlice>({ kind: RESOURCE_SLICES, isOptional: true, onChange: () => {} });
-  const nodes = start<Node>({ kind: NODES, onChange: (name) => setNode(name) });
-  const reports = start<ConfigMap>({
-    kind: CONFIG_MAPS,
-    namespace: NAMESPACE_SYSTEM,
-    labelSelector: LABEL_NODE_REPORT,
-    onChange: (key) => setNode(nodeOfReport(key.slice(NAMESPACE_SYSTEM.length + 1))),
-  });
-  const setNode = (name: string | undefined): void => {
-    if (name === undefined) return;
-    const node = nodes.get(name);
-    const report = reportInConfigMap(reports.get(`${NAMESPACE_SYSTEM}/${nodeReportName(name)}`));
-    density.setPlace("Node", name, node && machineFromNode(node, report));
-  };
+  const names = Object.keys(INFORMERS) as InformerName[];
+  const required = names.filter((name) => !("isOptional" in INFORMERS[name]));
+  const watches = Object.fromEntries(
+    names.map((name) => [name, name === "slices" && !withSlices ? NONE : start(name)]),
+  ) as unknown as ClusterWatches;
+  const listeners = [createDensityFeed(density, watches, options.clock)];
   return {
-    nodes,
-    reports,
-    benchmarks: start<ConfigMap>({
-      kind: CONFIG_MAPS,
-      namespace: NAMESPACE_SYSTEM,
-      fieldSelector: `metadata.name=${BENCHMARKS_NAME}`,
-      onChange: (_, map) => density.setBenchmarks(readBenchmarks(map)),
-    }),
-    hosts: start({
-      kind: HOSTS,
-      onChange: (name, host) => density.setPlace("Host", name, host && machineFromHost(host)),
-    }),
-    leases: start({
-      kind: LEASES,
-      namespace: NAMESPACE_HOSTS,
-      onChange: (_, lease) => noteRenewal(density, lease, clock),
-      // Renewals between two lists were missed.
-      onListed: () => density.restartLeaseTimeouts(clock.monotonicMs()),
-    }),
-    replicas: start({
-      kind: INFERENCE_REPLICAS,
-      onChange: (key, replica) => noteReplica(density, key, replica),
-    }),
-    pods: start({
-      kind: PODS,
-      labelSelector: LABEL_SERVICE_UID,
-      onChange: (key, pod) => notePod(density, key, pod),
-    }),
-    services: start({
-      kind: INFERENCE_SERVICES,
-      onChange: (key, service) => density.setService(key, service && mainModelOf(service.spec)),
-    }),
-    models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
+    watches,
+    listen: (listener) => void listeners.push(listener),
+    waitingFor: () => {
+      const hidden = required.filter((name) => !watches[name].covers());
+      if (hidden.length > 0) return `the right to list ${hidden.join(", ")} of all namespaces`;
+      const missing = required.filter((name) => !watches[name].isSynced());
+      return missing.length === 0 ? undefined : `the first list of ${missing.join(", ")}`;
+    },
   };
 }
 
@@ -119,12 +91,46 @@ function withoutManagers<T extends KubeObject>(object: T): T {
   return object;
 }
 
+function createDensityFeed(density: Density, watches: ClusterWatches, clock: Clock): OnChange {
+  const setNode = (name: string | undefined): void => {
+    if (name === undefined) return;
+    const node = watches.nodes.get(name);
+    density.setPlace("Node", name, node && machineFromNode(node, nodeReportOf(name, watches.reports)));
+  };
+  return ({ name, key, after, before }) => {
+    switch (name) {
+      case "nodes":
+        return setNode(key);
+      case "reports":
+        return setNode(nodeOfReport((after ?? before)?.metadata.name ?? ""));
+      case "benchmarks":
+        return density.setBenchmarks(benchmarksIn(watches.benchmarks));
+      case "hosts":
+        return density.setPlace("Host", key, after && machineFromHost(after));
+      case "leases":
+        return noteRenewal(density, after, clock);
+      case "replicas":
+        return noteReplica(density, key, after);
+      case "pods":
+        return notePod(density, key, after);
+      case "services":
+        return density.setService(key, after && mainModelOf(after.spec));
+      case "models":
+        return density.setModel(key, after?.spec.source);
+      case "slices":
+        return;
+      default:
+        return name satisfies never;
+    }
+  };
+}
+
 function noteRenewal(density: Density, lease: Lease | undefined, clock: Clock): void {
   // Without a holder no agent has renewed the Lease: the host is only registered.
   if ((lease?.spec?.holderIdentity ?? "") === "" || lease === undefined) return;
   const renewedAtMs = Date.parse(lease.spec?.renewTime ?? "");
-  const moment = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
-  density.leaseRenewed(lease.metadata.name, Number.isNaN(renewedAtMs) ? undefined : renewedAtMs, moment);
+  const at = Number.isNaN(renewedAtMs) ? undefined : renewedAtMs;
+  density.leaseRenewed(lease.metadata.name, at, momentOf(clock));
 }
 
 interface Visible<T extends KubeObject>
@@ -135,6 +141,8 @@ interface Visible<T extends KubeObject>
    */
   readonly covers: (namespace?: string) => boolean;
 }
+
+const NONE = { ...UNWATCHED, covers: () => true };
 
 /** The rights of the credentials, and the namespace that is watched without the right to all. */
 interface OwnRights {

@@ -5,7 +5,7 @@ import { createLlmfitRest, type LlmfitRest } from "../../fitness/llmfit/rest/res
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
-import type { Moment } from "../../src/util/moment.ts";
+import { type Moment, momentOf } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { ClusterWatches } from "../cluster/cluster.ts";
 
@@ -68,7 +68,7 @@ export function watchedContext(density: Density, watches: ClusterWatches, clock:
     return namespace === undefined ? all : all.filter(({ metadata }) => metadata.namespace === namespace);
   };
   return {
-    now: () => ({ wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }),
+    now: () => momentOf(clock),
     density: async () => ({ density }),
     llmfit: createLlmfitRest(density.fits.records),
     cluster: (use) => use({ namespace: "default", list }),

@@ -6,6 +6,7 @@ import type { Density } from "../../fitness/density/density.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { MAX_CREDENTIAL, MAX_HEADERS_KIB } from "../../src/http/header-limit.ts";
+import { momentOf } from "../../src/util/moment.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Console } from "../console/console.ts";
 import type { HandleRequest } from "../mcp/http.ts";
@@ -252,8 +253,7 @@ function answerOf(
   route: RestRoute,
   { query, body, name }: Extract<Read, { ok: true }>,
 ): RouteResult {
-  const now = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
-  return route.answer({ density, now, query, body, name });
+  return route.answer({ density, now: momentOf(clock), query, body, name });
 }
 
 /** Watches have separate limits. A HEAD request is not a watch, because it has no body. */

@@ -2,8 +2,7 @@
 import { expect, test } from "vitest";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
 import type { ApiFailure, FailureKind } from "../../../src/kube/types.ts";
-import type { ReflectorOptions } from "../../../src/kube/watch/reflector.ts";
-import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
+import { type ReflectorOptions, UNWATCHED } from "../../../src/kube/watch/reflector.ts";
 import { startBackendWatches } from "./backend-watches.ts";
 import type { ChangeHandlers, StartWatch, WatchOptions } from "./contract.ts";
 

@@ -2,10 +2,10 @@
 import type { BackendRuntime } from "../../../src/api/backend-runtime.ts";
 import { CHART_UPGRADE } from "../../../src/api/errors/backend.ts";
 import { BACKEND_RUNTIMES } from "../../../src/api/kinds.ts";
+import type { Grouping } from "../../../src/cluster/grouping.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
 import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
 import type { Emit, StartWatch } from "./contract.ts";
-import type { Grouping } from "./grouping.ts";
 import { specVersionOf } from "./spec-version.ts";
 
 export interface BackendWatches {

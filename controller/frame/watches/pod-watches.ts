@@ -1,16 +1,11 @@
 /** The watches of kinds that only services in pods need, with their groupings. */
-import { LABEL_SERVICE, LABEL_SERVICE_UID, LABEL_WORKER_OF } from "../../../src/api/group.ts";
+import { LABEL_SERVICE, LABEL_WORKER_OF } from "../../../src/api/group.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { reportInConfigMap } from "../../../src/api/node-report.ts";
+import { createGrouping, type Grouping } from "../../../src/cluster/grouping.ts";
+import { INFORMERS } from "../../../src/cluster/informers.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
-import {
-  DEVICE_CLASSES,
-  LEADER_WORKER_SETS,
-  NODES,
-  PODS,
-  QUEUE_WORKLOADS,
-  RESOURCE_SLICES,
-} from "../../../src/kube/kinds.ts";
+import { DEVICE_CLASSES, LEADER_WORKER_SETS, QUEUE_WORKLOADS } from "../../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../../src/kube/objects.ts";
 import type { ApiFailure, KubeObject, Reflector } from "../../../src/kube/types.ts";
 import {
@@ -24,8 +19,6 @@ import {
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { Emit, StartWatch } from "./contract.ts";
 import { definitionWatch } from "./group-kind.ts";
-import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
-import { NODE_REPORTS } from "./nodes.ts";
 
 export interface PodWatches {
   /** The definition of LeaderWorkerSet, without its schemas. */
@@ -77,8 +70,7 @@ export function startPodWatches(
   onGroupKind: () => void,
 ): PodWatches {
   const pods = start({
-    kind: PODS,
-    labelSelector: LABEL_SERVICE_UID,
+    ...INFORMERS.pods,
     onChange: (key, pod: Pod | undefined, before) => {
       groupings.podsOfNode.note(key, pod, before);
       const services = groupings.podsOfService.note(key, pod, before);
@@ -93,10 +85,12 @@ export function startPodWatches(
       emit((on) => on.onGroupKind());
     }),
     ...watchDeviceClasses(start, emit),
-    nodes: start({ kind: NODES, onChange: (_, node, before) => emit((on) => on.onNode(node, before)) }),
+    nodes: start({
+      ...INFORMERS.nodes,
+      onChange: (_, node, before) => emit((on) => on.onNode(node, before)),
+    }),
     resourceSlices: start({
-      kind: RESOURCE_SLICES,
-      isOptional: true,
+      ...INFORMERS.slices,
       onChange: (key, slice, before) => {
         const nodes = groupings.resourceSlicesOfNode.note(key, slice, before);
         emit((on) => nodes.forEach(on.onNodeSlice));
@@ -113,7 +107,7 @@ export function startPodWatches(
       },
     }),
     nodeReports: start({
-      ...NODE_REPORTS,
+      ...INFORMERS.reports,
       onChange: (_, report, before) => emit((on) => on.onNodeReport(report, before)),
     }),
   };
@@ -161,6 +155,11 @@ export function serviceOfPod(pod: Pod | undefined): readonly string[] {
   if (pod === undefined) return [];
   const { [LABEL_SERVICE]: service, [LABEL_WORKER_OF]: group } = pod.metadata.labels ?? {};
   return groupOf(pod, service ?? group);
+}
+
+/** The group `namespace/service` of an object. */
+export function groupOf({ metadata }: KubeObject, service: string | undefined): readonly string[] {
+  return service === undefined ? [] : [keyOf({ namespace: metadata.namespace, name: service })];
 }
 
 /** `namespace/name` of the pods that own a Workload. */

@@ -2,21 +2,21 @@
 
 import { DEMAND_SELECTOR, readDemandLease } from "../../../src/api/demand-lease.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../../../src/api/fields/hardware.ts";
-import { LABEL_HOST, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
+import { LABEL_HOST, LABEL_SERVICE_UID } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { allModelsOf } from "../../../src/api/inference-service/roles.ts";
-import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import { BENCHMARKS_NAME } from "../../../src/capacity/benchmark/table.ts";
 import { isPrefetched } from "../../../src/capacity/prefetch.ts";
+import { createGrouping, type Grouping } from "../../../src/cluster/grouping.ts";
+import { INFORMERS } from "../../../src/cluster/informers.ts";
 import { createPublicNames, type PublicNames, serviceNamesOf } from "../../../src/gateway/public-names.ts";
-import { CONFIG_MAPS, LEASES } from "../../../src/kube/kinds.ts";
+import { LEASES } from "../../../src/kube/kinds.ts";
 import type { ConfigMap, EndpointSlice, Lease } from "../../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
-import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
+import { UNWATCHED } from "../../../src/kube/watch/reflector.ts";
 import { publicSource } from "../../../src/models/source/parse.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { type Owned, type OwnedKind, ownedKinds, ownedRow, ownerOf, perOwnedKind } from "../owned/kinds.ts";
@@ -30,8 +30,13 @@ import type {
   WatchOptions,
 } from "./contract.ts";
 import { groupKindOf } from "./group-kind.ts";
-import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
-import { createPodGroupings, type PodGroupings, type PodWatches, startPodWatches } from "./pod-watches.ts";
+import {
+  createPodGroupings,
+  groupOf,
+  type PodGroupings,
+  type PodWatches,
+  startPodWatches,
+} from "./pod-watches.ts";
 import {
   areRoutesInstalled,
   hasReadyReplicas,
@@ -85,12 +90,6 @@ export interface StartedWatches {
   readonly subscribe: (handlers: ChangeHandlers) => void;
 }
 
-const BENCHMARKS = {
-  kind: CONFIG_MAPS,
-  namespace: NAMESPACE_SYSTEM,
-  fieldSelector: `metadata.name=${BENCHMARKS_NAME}`,
-};
-
 /** Starts every watch. The caches are complete once `whenWatchesSynced` has resolved. */
 export function startWatches(
   options: WatchOptions & WatchedPaths,
@@ -112,9 +111,9 @@ export function startWatches(
     ...ofPodsOnly,
     ...ofRoutes,
     routeKinds: () => routeKindsOf(watches),
-    benchmarks: start({ ...BENCHMARKS, onChange: () => emit((on) => on.onBenchmarks()) }),
+    benchmarks: start({ ...INFORMERS.benchmarks, onChange: () => emit((on) => on.onBenchmarks()) }),
     models: start({
-      kind: MODELS,
+      ...INFORMERS.models,
       onChange: (key, object, before) => {
         groupings.modelsOfSource.note(key, object, before);
         const isPrefetch = groupings.prefetchedModels.note(key, object, before).length > 0;
@@ -128,7 +127,7 @@ export function startWatches(
     }),
     ...startBackendWatches(start, groupings, emit),
     services: start({
-      kind: INFERENCE_SERVICES,
+      ...INFORMERS.services,
       onChange: (key, object, before) => {
         const backends = groupings.servicesOfBackend.note(key, object, before);
         if (backends.length > 0 && !isDeepEqual(backendUseOf(object), backendUseOf(before)))
@@ -142,11 +141,10 @@ export function startWatches(
         if (specVersionOf(object) !== specVersionOf(before)) emit((on) => on.onBenchmarkFacts());
       },
     }),
-    hosts: start({ kind: HOSTS, onChange: (...change) => emit((on) => on.onHost(...change)) }),
+    hosts: start({ ...INFORMERS.hosts, onChange: (...change) => emit((on) => on.onHost(...change)) }),
     // The watch is quiet if the only host is dead. The GET before a withdrawal finds renewals that a half-open connection missed.
     leases: start({
-      kind: LEASES,
-      namespace: NAMESPACE_HOSTS,
+      ...INFORMERS.leases,
       onChange: (_, lease) => {
         const host = lease?.metadata.name ?? "";
         if (lease !== undefined && leaseObserver.isRenewal(host, lease, subscribers.length === 0))

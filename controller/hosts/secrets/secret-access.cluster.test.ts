@@ -5,6 +5,7 @@ import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { HOSTS } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
+import { createGrouping } from "../../../src/cluster/grouping.ts";
 import { connect } from "../../../src/kube/client/connect.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
@@ -13,7 +14,6 @@ import { writeAccountKubeconfig } from "../../../test/bed/identity.ts";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
-import { createGrouping } from "../../frame/watches/grouping.ts";
 import { startSecretAccess } from "./secret-access.ts";
 
 const cluster = sharedCluster();

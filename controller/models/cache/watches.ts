@@ -1,14 +1,13 @@
 /** Watches the objects of downloads: our Jobs with their pods and claims, and other claims by name. */
 import { LABEL_MODEL_CACHE } from "../../../src/api/group.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import { createGrouping } from "../../../src/cluster/grouping.ts";
 import { JOBS, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts";
 import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
 import type { WatchedReflector } from "../../../src/kube/watch/catch-up.ts";
-import type { ReflectorOptions } from "../../../src/kube/watch/reflector.ts";
-import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
+import { type ReflectorOptions, UNWATCHED } from "../../../src/kube/watch/reflector.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
 import type { WatchedPaths, WatchOptions } from "../../frame/watches/contract.ts";
-import { createGrouping } from "../../frame/watches/grouping.ts";
 import { createDownloadFollower, type DownloadFollower } from "./progress.ts";
 
 export type ObservedClaim =

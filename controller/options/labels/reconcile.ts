@@ -3,13 +3,13 @@ import { MANAGER_LABELS } from "../../../src/api/group.ts";
 import { HOSTS } from "../../../src/api/kinds.ts";
 import { devicesOfHost } from "../../../src/capacity/devices/host.ts";
 import { labelsOf } from "../../../src/capacity/devices/labels.ts";
+import { hardwareOf } from "../../../src/cluster/nodes.ts";
 import { NODES } from "../../../src/kube/kinds.ts";
 import { apiVersionOf } from "../../../src/kube/paths.ts";
 import type { Recheck } from "../../../src/kube/queue.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
 import { isSettled } from "../../frame/apply/failure.ts";
 import type { ControllerPorts } from "../../frame/ports.ts";
-import { hardwareOf } from "../../frame/watches/nodes.ts";
 import { planLabels } from "./plan.ts";
 
 export type LabelsPorts = Pick<ControllerPorts, "client" | "clock" | "log" | "watches"> & {

@@ -18,11 +18,11 @@ import type {
 import { onLastFlavor } from "../../../src/capacity/flavors/apply.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
+import { readReportedNode } from "../../../src/cluster/nodes.ts";
 import type { KubeObject } from "../../../src/kube/types.ts";
 import { type Deployment, hasPodEnded, type Node, type Pod } from "../../../src/kube/workload-objects.ts";
 import { backendOf } from "../../frame/service/backend.ts";
 import { modelKeyOf, namedModels } from "../../frame/service/path.ts";
-import { readReportedNode } from "../../frame/watches/nodes.ts";
 import type { Watches } from "../../frame/watches/watches.ts";
 import { isServingReplica } from "../../hosts/rollout/slots.ts";
 import { usableClasses } from "../../pods/claims.ts";

@@ -4,19 +4,19 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { BackendRuntime } from "../../../src/api/backend-runtime.ts";
 import { describeError } from "../../../src/api/errors.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import { BACKEND_RUNTIMES, HOSTS, MODELS } from "../../../src/api/kinds.ts";
+import { BACKEND_RUNTIMES } from "../../../src/api/kinds.ts";
 import type { Backend } from "../../../src/capacity/backend.ts";
 import type { Fitness } from "../../../src/capacity/fitness.ts";
+import { INFORMERS } from "../../../src/cluster/informers.ts";
+import { readReportedNode } from "../../../src/cluster/nodes.ts";
 import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import { explainFailure } from "../../../src/kube/errors.ts";
-import { NODES, SECRETS } from "../../../src/kube/kinds.ts";
+import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { ApiFailure, KubeObject, ObjectRef, Reflector } from "../../../src/kube/types.ts";
-import { type ReflectorOptions, startReflector } from "../../../src/kube/watch/reflector.ts";
-import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
+import { type ReflectorOptions, startReflector, UNWATCHED } from "../../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import { createCertifiedListener } from "../../frame/certificates/listener.ts";
 import { namedModels } from "../../frame/service/path.ts";
-import { NODE_REPORTS, readReportedNode } from "../../frame/watches/nodes.ts";
 import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflightService } from "./judge.ts";
 import { admissionResponse, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
@@ -129,12 +129,12 @@ function whenDrained(
 type Judge = (service: InferenceService) => Preflight;
 
 function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, lists: Lists): Judge {
-  const models = lists.start("Models", { kind: MODELS });
-  const hosts = lists.start("Hosts", { kind: HOSTS });
+  const models = lists.start("Models", INFORMERS.models);
+  const hosts = lists.start("Hosts", INFORMERS.hosts);
   const backends = lists.start("BackendRuntimes", { kind: BACKEND_RUNTIMES });
   const readsNodes = !hostsOnly && fitness !== undefined;
-  const nodes = readsNodes ? lists.start("Nodes", { kind: NODES }) : UNWATCHED;
-  const reports = readsNodes ? lists.start("reports of nodes", NODE_REPORTS) : UNWATCHED;
+  const nodes = readsNodes ? lists.start("Nodes", INFORMERS.nodes) : UNWATCHED;
+  const reports = readsNodes ? lists.start("reports of nodes", INFORMERS.reports) : UNWATCHED;
   return (service) => {
     if (![models, hosts, nodes, reports].every((one) => one.isSynced()))
       return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };

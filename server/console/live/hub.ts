@@ -1,10 +1,10 @@
 /** All streams and the topics that they watch: a change is computed once, and sent to every stream that may see it. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { ClusterChange } from "../../../src/cluster/informers.ts";
 import { missingRight, notWatched } from "../../../src/console/missing-right.ts";
 import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import type { ClusterChange } from "../../cluster/changes.ts";
 import { refusalOf } from "../refusal.ts";
 import { createReaderRights } from "./reader-rights.ts";
 import { isSeen, mainQuestion, NAMED, type Scope, type ScopeQuestions, scopeOf } from "./scope.ts";

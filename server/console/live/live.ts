@@ -6,7 +6,7 @@ import type { Density } from "../../../fitness/density/density.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { CONSOLE_PATH } from "../../../src/console/protocol.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
-import type { ClusterChanges } from "../../cluster/changes.ts";
+import type { WatchedCluster } from "../../cluster/cluster.ts";
 import type { Reach } from "../../cluster/reach.ts";
 import type { ConsoleAccess, MountRoutes } from "../access.ts";
 import { parseBody } from "../body.ts";
@@ -20,7 +20,7 @@ import { parseTopic } from "./topics.ts";
 
 export interface LiveOptions {
   readonly reads: ObjectReads;
-  readonly changes: Pick<ClusterChanges, "listen">;
+  readonly listen: WatchedCluster["listen"];
   readonly reach: Pick<Reach, "awaySinceMs" | "listen">;
   readonly density: Density;
   readonly readQueues: ReadQueues;
@@ -48,11 +48,11 @@ const querySchema = z
 /** The routes of the live stream. The streams end with the server. */
 export function createLive(options: LiveOptions): MountRoutes {
   const { reads, clock, log, density, readQueues, signal } = options;
-  const state = { reads, lookup: createLookup(reads), density, clock };
+  const state = { reads, lookup: createLookup(), density, clock };
   const onSample = () => hub.markAll("farm");
   const history = startFarmHistory(reads, clock, { signal, onSample });
   const hub = new Hub({ state, log, history, readQueues });
-  options.changes.listen((change) => hub.changed(change));
+  options.listen((change) => hub.changed(change));
   // They reject when the server ends.
   for (const { whenSynced } of Object.values(reads))
     void whenSynced().then(

@@ -5,9 +5,9 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { allModelsOf } from "../../../src/api/inference-service/roles.ts";
 import { nodeOfReport } from "../../../src/api/node-report.ts";
+import type { ChangeOf, ClusterChange } from "../../../src/cluster/informers.ts";
 import type { Topic } from "../../../src/console/protocol.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import type { ClusterChange } from "../../cluster/changes.ts";
 
 export const LIST_TOPICS = ["hosts", "services", "models", "farm", "queues"] as const;
 
@@ -41,35 +41,34 @@ export function marksOf(
   change: ClusterChange,
   modelsOf: (service: string) => readonly string[],
 ): readonly Mark[] {
-  switch (change.kind) {
-    case "Host":
+  switch (change.name) {
+    case "hosts":
       return hostMarks(change);
-    case "Node":
+    case "nodes":
       return nodeMarks(change.key);
-    case "ConfigMap":
+    case "reports":
       return nodeMarks(nodeOfReport(change.key.slice(change.key.indexOf("/") + 1)));
-    case "InferenceReplica":
+    case "replicas":
       return replicaMarks(change, modelsOf);
-    case "Pod":
+    case "pods":
       return podMarks(change);
-    case "InferenceService":
+    case "services":
       return serviceMarks(change);
-    case "Model":
+    case "models":
       return [
         ["models", change.key],
         [`model/${change.key}` as Topic, "model"],
       ];
-    case "Lease":
-    case "ResourceSlice":
+    case "benchmarks":
+    case "leases":
+    case "slices":
       return [];
     default:
       return change satisfies never;
   }
 }
 
-type ChangeOf<K extends ClusterChange["kind"]> = Extract<ClusterChange, { readonly kind: K }>;
-
-function hostMarks({ key, before, after }: ChangeOf<"Host">): readonly Mark[] {
+function hostMarks({ key, before, after }: ChangeOf<"hosts">): readonly Mark[] {
   const models = new Set([before, after].flatMap((host) => (host === undefined ? [] : prefetchedOn(host))));
   return [
     ["hosts", `host/${key}`],
@@ -89,7 +88,7 @@ function nodeMarks(name: string | undefined): readonly Mark[] {
 }
 
 function replicaMarks(
-  { key, before, after }: ChangeOf<"InferenceReplica">,
+  { key, before, after }: ChangeOf<"replicas">,
   modelsOf: (service: string) => readonly string[],
 ): readonly Mark[] {
   const replica = after ?? before;
@@ -111,7 +110,7 @@ export function serviceOfReplica({ metadata, spec }: InferenceReplica): string {
   return `${metadata.namespace}/${spec.template.serviceName}`;
 }
 
-function podMarks({ key, before, after }: ChangeOf<"Pod">): readonly Mark[] {
+function podMarks({ key, before, after }: ChangeOf<"pods">): readonly Mark[] {
   const nodes = new Set([before, after].flatMap((pod) => pod?.spec.nodeName ?? []));
   const services = new Set([before, after].flatMap((pod) => (pod && serviceOfPod(pod)) ?? []));
   const name = key.slice(key.indexOf("/") + 1);
@@ -134,7 +133,7 @@ export function serviceOfPod({ metadata: { namespace, labels = {} } }: Pod): str
   return service === undefined ? undefined : `${namespace}/${service}`;
 }
 
-function serviceMarks({ key, before, after }: ChangeOf<"InferenceService">): readonly Mark[] {
+function serviceMarks({ key, before, after }: ChangeOf<"services">): readonly Mark[] {
   const models = [before, after].map((service) => (service === undefined ? [] : modelKeysOf(service)));
   const [old = [], current = []] = models;
   // Only services that begin or cease to use a Model change its row.

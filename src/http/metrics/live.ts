@@ -1,5 +1,6 @@
 /** Metrics of models and GPUs that more than one part reports, and their names in FlexInfer. */
-import type { Labels, MetricFamily, MetricSample } from "./family.ts";
+import type { MetricFamily, MetricSample } from "./family.ts";
+import { createTally } from "./tally.ts";
 
 export const MODEL_LABELS = ["model", "backend", "node"] as const;
 
@@ -41,10 +42,7 @@ export function withFlexinferNames<Facts>(
 
 /** One sample per set of labels: replicas of one model on one machine share a series, and their speeds add up. */
 export function sumSamples(samples: Iterable<Required<MetricSample>>): Iterable<MetricSample> {
-  const sums = new Map<string, { readonly labels: Labels; value: number }>();
-  for (const { labels, value } of samples) {
-    const key = JSON.stringify(labels);
-    sums.set(key, { labels, value: value + (sums.get(key)?.value ?? 0) });
-  }
-  return sums.values();
+  const sums = createTally();
+  for (const { labels, value } of samples) sums.add(labels, value);
+  return sums.samples();
 }

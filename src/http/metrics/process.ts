@@ -1,4 +1,6 @@
 /** The standard process metrics of Prometheus. */
+
+import type { Clock } from "../../util/ports.ts";
 import { type MetricFamily, sampleIfKnown } from "./family.ts";
 
 export interface ProcessFacts {
@@ -7,6 +9,14 @@ export interface ProcessFacts {
   readonly heapUsedBytes: number;
   /** Unix time. */
   readonly startedAtSeconds: number;
+}
+
+/** The figures of this process. */
+export function processFacts(clock: Pick<Clock, "nowMs">): ProcessFacts {
+  const { user, system } = process.cpuUsage();
+  const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
+  const startedAtSeconds = clock.nowMs() / 1_000 - process.uptime();
+  return { cpuSeconds: (user + system) / 1e6, residentBytes, heapUsedBytes, startedAtSeconds };
 }
 
 export const processFamilies: readonly MetricFamily<{ readonly process: ProcessFacts }>[] = [

@@ -72,6 +72,18 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   };
 }
 
+/** The reflector of a kind that this process neither needs nor has rights to: synced and always empty. */
+export const UNWATCHED: Reflector<never> = {
+  get: () => undefined,
+  list: () => [],
+  isSynced: () => true,
+  whenSynced: () => Promise.resolve(),
+  lastActivityMs: () => undefined,
+  interruptions: () => 0,
+  relist: () => {},
+  retryWithin: () => {},
+};
+
 class ReflectorLoop<T extends KubeObject> {
   readonly store = createStore<T>();
   isSynced = false;

@@ -10,6 +10,7 @@ import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
+import type { ClusterChange } from "../../../../src/cluster/informers.ts";
 import type { AccessQuestion, RowsEvent } from "../../../../src/console/protocol.ts";
 import type { RequestQueue } from "../../../../src/gateway/request-queues.ts";
 import type { KubeObject } from "../../../../src/kube/types.ts";
@@ -17,7 +18,6 @@ import { createStore, type StoreChange } from "../../../../src/kube/watch/store.
 import type { Node, Pod } from "../../../../src/kube/workload-objects.ts";
 import { quietLog } from "../../../../test/cluster/quiet-log.ts";
 import { createSteppedClock } from "../../../../test/controller/stepped-clock.ts";
-import type { ClusterChange } from "../../../cluster/changes.ts";
 import { startFarmHistory } from "../farm.ts";
 import { Hub, type StreamReader } from "../hub.ts";
 import { createLookup, type Lookup } from "../lookup.ts";
@@ -80,15 +80,6 @@ function listed<T extends KubeObject>() {
   return { ...createStore<T>(), isSynced: () => true, covers: (_?: string) => true, whenSynced };
 }
 
-const KINDS = {
-  nodes: "Node",
-  hosts: "Host",
-  replicas: "InferenceReplica",
-  pods: "Pod",
-  services: "InferenceService",
-  models: "Model",
-} as const;
-
 export type Rights = (question: AccessQuestion) => boolean | Promise<boolean>;
 
 /** Settles what continues in turns of the event loop. */
@@ -103,7 +94,7 @@ export function createLiveRig(queues: readonly RequestQueue[] = []) {
   const density = createDensity(createFitIndex([]));
   const stop = new AbortController();
   const counts = { rows: 0, readings: 0 };
-  const lookup = countedLookup(createLookup(stores), counts);
+  const lookup = countedLookup(createLookup(), counts);
   /** `problem`: no gateway can be read. */
   const gateways: { problem?: string | undefined } = {};
   const readQueues = async () => {
@@ -197,6 +188,6 @@ function countedLookup(lookup: Lookup, counts: { rows: number }): Lookup {
   };
 }
 
-function changeOf(kind: keyof Stores, { key, object, before }: StoreChange<unknown>): ClusterChange {
-  return { kind: KINDS[kind], key, after: object, before } as ClusterChange;
+function changeOf(name: keyof Stores, { key, object, before }: StoreChange<unknown>): ClusterChange {
+  return { name, key, after: object, before } as ClusterChange;
 }

@@ -1,15 +1,15 @@
 /** Reads the measured speeds from their ConfigMap, once for each change. */
 
-import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
-import { keyOf } from "../../../src/api/names.ts";
+import { NAMESPACE_SYSTEM } from "../api/group.ts";
+import { keyOf } from "../api/names.ts";
 import {
   BENCHMARKS_NAME,
   type BenchmarkTable,
   NO_BENCHMARKS,
   readBenchmarks,
-} from "../../../src/capacity/benchmark/table.ts";
-import type { ConfigMap } from "../../../src/kube/objects.ts";
-import type { Reflector } from "../../../src/kube/types.ts";
+} from "../capacity/benchmark/table.ts";
+import type { ConfigMap } from "../kube/objects.ts";
+import type { Reflector } from "../kube/types.ts";
 
 export const BENCHMARKS_KEY = keyOf({ namespace: NAMESPACE_SYSTEM, name: BENCHMARKS_NAME });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createFitness } from "../../../fitness/fitness.ts";
+import { createFitness } from "../../fitness/fitness.ts";
 import { readReportedNode } from "./nodes.ts";
 
 test("a report is parsed once for each version of its ConfigMap", () => {

@@ -1,33 +1,28 @@
 /** Reads nodes for fitness, from their Node objects and the reports that they publish. */
 
-import { LABEL_NODE_REPORT, NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
-import { keyOf } from "../../../src/api/names.ts";
+import { NAMESPACE_SYSTEM } from "../api/group.ts";
+import { keyOf } from "../api/names.ts";
 import {
   type NodeReport,
   type NodeReportRead,
   nodeReportName,
   reportInConfigMap,
-} from "../../../src/api/node-report.ts";
-import type { Devices } from "../../../src/capacity/devices/devices.ts";
-import { devicesOfNode } from "../../../src/capacity/devices/node.ts";
-import type { Fitness, NodeRead } from "../../../src/capacity/fitness.ts";
-import { CONFIG_MAPS } from "../../../src/kube/kinds.ts";
-import type { ConfigMap } from "../../../src/kube/objects.ts";
-import type { Reflector } from "../../../src/kube/types.ts";
-import type { Node, ResourceSlice } from "../../../src/kube/workload-objects.ts";
+} from "../api/node-report.ts";
+import type { Devices } from "../capacity/devices/devices.ts";
+import { devicesOfNode } from "../capacity/devices/node.ts";
+import type { Fitness, NodeRead } from "../capacity/fitness.ts";
+import type { ConfigMap } from "../kube/objects.ts";
+import type { Reflector } from "../kube/types.ts";
+import type { Node, ResourceSlice } from "../kube/workload-objects.ts";
 
-/** Selects the reports of nodes for a watch. */
-export const NODE_REPORTS = {
-  kind: CONFIG_MAPS,
-  namespace: NAMESPACE_SYSTEM,
-  labelSelector: LABEL_NODE_REPORT,
-} as const;
+/** Reports by key: those of the watch, or of one list. */
+export type NodeReports = Pick<Reflector<ConfigMap>, "get">;
 
 /** Parsed reports, because each pass reads all of them. The watch delivers a new object with each change. */
 const known = new WeakMap<ConfigMap, NodeReportRead | undefined>();
 
 /** Undefined if the node has published no report. */
-function nodeReportOf(node: string, reports: Pick<Reflector<ConfigMap>, "get">): NodeReportRead | undefined {
+export function nodeReportOf(node: string, reports: NodeReports): NodeReportRead | undefined {
   const map = reports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name: nodeReportName(node) }));
   if (map !== undefined && !known.has(map)) known.set(map, reportInConfigMap(map));
   return map && known.get(map);
@@ -37,7 +32,7 @@ function nodeReportOf(node: string, reports: Pick<Reflector<ConfigMap>, "get">):
 export function hardwareOf(
   node: Node,
   watches: {
-    readonly nodeReports: Pick<Reflector<ConfigMap>, "get">;
+    readonly nodeReports: NodeReports;
     readonly resourceSlicesOfNode: { readonly of: (node: string) => readonly ResourceSlice[] };
   },
 ): { readonly devices: Devices; readonly report: NodeReport | undefined } {
@@ -50,7 +45,7 @@ export function hardwareOf(
 export function readReportedNode(
   { readNode }: Pick<Fitness, "readNode">,
   node: Node,
-  reports: Pick<Reflector<ConfigMap>, "get">,
+  reports: NodeReports,
 ): NodeRead {
   return readNode(node, nodeReportOf(node.metadata.name, reports));
 }

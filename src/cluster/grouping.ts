@@ -1,6 +1,5 @@
 /** Indexes objects by group, for example by their service, so that a pass over one key reads only its objects. */
-import { keyOf } from "../../../src/api/names.ts";
-import type { KubeObject } from "../../../src/kube/types.ts";
+import type { KubeObject } from "../kube/types.ts";
 
 export interface Grouping<T extends KubeObject> {
   readonly of: (group: string) => readonly T[];
@@ -29,11 +28,6 @@ export function createGrouping<T extends KubeObject>(
       return [...new Set([...left, ...entered])];
     },
   };
-}
-
-/** The group `namespace/service` of an object. */
-export function groupOf({ metadata }: KubeObject, service: string | undefined): readonly string[] {
-  return service === undefined ? [] : [keyOf({ namespace: metadata.namespace, name: service })];
 }
 
 function remove<T>(groups: Map<string, Map<string, T>>, group: string, key: string): void {
