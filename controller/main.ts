@@ -174,10 +174,7 @@ function partsOf(
   { config: given, log, signal, clock = systemClock, ...options }: ControllerOptions,
   client: KubeClient,
   identity: string,
-): Pick<
-  LeadOptions,
-  "podsSettings" | "probing" | "createModelPass" | "routes" | "record" | "startReflector"
-> {
+) {
   const config = { ...given, proxyVariables: proxyVariables() };
   reportProxies(log);
   return {

@@ -6,6 +6,8 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { MoveTracker } from "./move-tracker.ts";
 import type { Watches } from "./watches/watches.ts";
+import type { ApplyOutcome } from "./apply/run.ts";
+import type { PathStep } from "./owned/steps.ts";
 
 export interface ControllerPorts {
   readonly client: KubeClient;
@@ -13,6 +15,8 @@ export interface ControllerPorts {
   readonly log: Log;
   readonly watches: Watches;
   readonly record: RecordEvent;
+  /** Performs steps of services. A dry run prints them. */
+  readonly apply: (steps: readonly PathStep[]) => Promise<ApplyOutcome>;
   readonly moving: MoveTracker;
   /** Undefined: machines are not scored. */
   readonly fitness: Fitness | undefined;

@@ -1,4 +1,4 @@
-/** Drafts a service from the current watches, and queues its demands in the scheduler. */
+/** Plans the demands of a service on hosts from the watches and from what earlier passes found, and queues them. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -6,75 +6,92 @@ import { claimOfReplica, waitingSince } from "../../src/capacity/placement/claim
 import { benchmarksIn } from "../../src/cluster/benchmarks.ts";
 import { type Moment, momentOf } from "../../src/util/moment.ts";
 import { type PreemptedSlot, preemptedSlots, withPreempted } from "../frame/scheduler/preempted.ts";
-import { readRefusals } from "../frame/scheduler/refusals.ts";
+import { readRefusals, type RefusalHistory } from "../frame/scheduler/refusals.ts";
 import { type LiveService, namedModels, soonest } from "../frame/service/path.ts";
 import type { Watches } from "../frame/watches/watches.ts";
 import type { ServiceObserved } from "./plan/observed.ts";
-import { draftService, type RolloutFindings, type ServiceDraft } from "./plan/plan.ts";
+import { draftService, type ServiceDraft } from "./plan/plan.ts";
 import type { HostsPathPorts } from "./ports.ts";
-import { readHealth } from "./rollout/health.ts";
+import { readHealth, type HealthHistory } from "./rollout/health.ts";
 import { ordinalOf } from "./rollout/slots.ts";
+import type { Departure } from "../frame/move-tracker.ts";
 
-/** The input of a pass. */
-export interface CurrentDraft {
+export interface DemandsInput {
+  readonly observed: ServiceObserved;
+  readonly refusals: RefusalHistory;
+  readonly health: HealthHistory;
+  /** Moves of live eviction off hosts. */
+  readonly departures: readonly Departure[];
+  readonly moment: Moment;
+}
+
+/** `refusals` and `health` are for the next pass. */
+export interface PlannedDemands extends Pick<DemandsInput, "refusals" | "health" | "moment"> {
   readonly draft: ServiceDraft;
   readonly preempted: ReadonlyMap<number, PreemptedSlot>;
   readonly recheckAfterMs: number | undefined;
 }
 
-/** Drafts a service and updates its demands. Also used before the first pass, so that the queue is complete. */
-export function currentDraftOf(ports: HostsPathPorts, live: LiveService): CurrentDraft {
-  const { key, service, own, flavor, backend, blocked } = live;
-  const { clock, scheduler, watches, memory } = ports;
+export function observeDemands(
+  { clock, scheduler, watches, memory, moving }: HostsPathPorts,
+  { key, service, own, flavor, backend, blocked }: LiveService,
+): DemandsInput {
   const moment = momentOf(clock);
   const replicas = memory.upToDate(service.metadata.uid ?? "", own.replicas, moment.monotonicMs);
-  const observed = { ...observe(watches, service, { ...own, replicas }), flavor, backend, blocked };
-  const { findings, recheckAfterMs } = findingsOn(ports, key, replicas, moment);
-  noteClaims(ports, service, own.replicas, moment);
-  const bare = draftService(observed, findings);
-  const slots = preemptedSlots(observed.replicas, service.status, ordinalOf);
-  const waitingSinceMs = waitingSince(service, moment);
-  const demands = withPreempted(bare.demands, slots).map((demand) =>
-    waitingSinceMs === undefined ? demand : { ...demand, waitingSinceMs },
-  );
-  scheduler.setDemands(key, demands, moment.monotonicMs);
-  return { draft: { ...bare, demands }, preempted: slots, recheckAfterMs };
-}
-
-function observe(watches: Watches, service: InferenceService, own: LiveService["own"]): ServiceObserved {
   const hosts = new Map(watches.hosts.list().map((host) => [host.metadata.name, host]));
   const benchmarks = benchmarksIn(watches.benchmarks);
-  return { service, ...namedModels(watches.models, service), hosts, benchmarks, ...own };
+  const named = namedModels(watches.models, service);
+  return {
+    observed: { service, ...named, hosts, benchmarks, ...own, replicas, flavor, backend, blocked },
+    refusals: scheduler.refusals(key),
+    health: memory.health(key),
+    departures: moving.from(key).filter(({ by }) => by === "replica"),
+    moment,
+  };
 }
 
-function findingsOn(
-  { scheduler, memory, moving }: HostsPathPorts,
-  key: string,
-  replicas: readonly InferenceReplica[],
-  moment: Moment,
-): { readonly findings: RolloutFindings; readonly recheckAfterMs: number | undefined } {
-  const refusals = readRefusals(scheduler.refusals(key), replicas, moment.monotonicMs);
-  scheduler.setRefusals(key, refusals.history);
-  const { history, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
-  memory.setHealth(key, history);
-  const moves = moving.from(key).filter(({ by }) => by === "replica");
-  const refusal = (host: string, message: string) => ({ host, atMs: moment.monotonicMs, message });
+/** Drafts the service, and the slots that need a host. Pure. */
+export function planDemands({ observed, departures, moment, ...last }: DemandsInput): PlannedDemands {
+  const { service, replicas } = observed;
+  const { monotonicMs: atMs } = moment;
+  const refusals = readRefusals(last.refusals, replicas, atMs);
+  const { history, failing, unsettled, recheckAfterMs } = readHealth(last.health, replicas, moment);
+  const left = departures.map(({ machine, because }) => ({ host: machine, atMs, message: because }));
+  const draft = draftService(observed, {
+    displaced: refusals.displaced,
+    failing,
+    unsettled,
+    leaving: departures.map(({ machine }) => machine),
+    notTo: departures.flatMap(({ machine, notTo }) =>
+      notTo.map((host) => ({ host, atMs, message: `scores no higher than ${machine}` })),
+    ),
+    refusals: [...refusals.history.refusals, ...left],
+  });
+  const preempted = preemptedSlots(replicas, service.status, ordinalOf);
+  const waitingSinceMs = waitingSince(service, moment);
+  const demands = withPreempted(draft.demands, preempted).map((demand) =>
+    waitingSinceMs === undefined ? demand : { ...demand, waitingSinceMs },
+  );
   return {
-    findings: {
-      displaced: refusals.displaced,
-      failing,
-      unsettled,
-      leaving: moves.map(({ machine }) => machine),
-      notTo: moves.flatMap(({ machine, notTo }) =>
-        notTo.map((host) => refusal(host, `scores no higher than ${machine}`)),
-      ),
-      refusals: [
-        ...refusals.history.refusals,
-        ...moves.map(({ machine, because }) => refusal(machine, because)),
-      ],
-    },
+    draft: { ...draft, demands },
+    preempted,
+    refusals: refusals.history,
+    health: history,
+    moment,
     recheckAfterMs: soonest([refusals.recheckAfterMs, recheckAfterMs])?.recheckAfterMs,
   };
+}
+
+/** Stores the findings for the next pass, and queues the demands. Also before the first pass, so that the queue is complete. */
+export function storeDemands(
+  ports: HostsPathPorts,
+  { key, service, own }: LiveService,
+  { draft, refusals, health, moment }: PlannedDemands,
+): void {
+  ports.scheduler.setRefusals(key, refusals);
+  ports.memory.setHealth(key, health);
+  noteClaims(ports, service, own.replicas, moment);
+  ports.scheduler.setDemands(key, draft.demands, moment.monotonicMs);
 }
 
 interface ClaimPorts {

@@ -6,16 +6,9 @@ import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
 import { EARNED_MS } from "../../src/capacity/placement/priority.ts";
-import {
-  type HostClaim,
-  type Placed,
-  type Preemption,
-  serviceOfSlot,
-  type Unplaced,
-} from "../../src/capacity/placement/types.ts";
+import { type HostClaim, type Placed, serviceOfSlot, type Unplaced } from "../../src/capacity/placement/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { type Moment, momentOf } from "../../src/util/moment.ts";
-import { applyServiceSteps } from "../frame/apply/apply.ts";
 import type { ApplyOutcome } from "../frame/apply/run.ts";
 import { NO_OWNED_OBJECTS } from "../frame/owned/observe.ts";
 import type { ServiceStep } from "../frame/owned/steps.ts";
@@ -24,12 +17,13 @@ import type { ControllerPorts } from "../frame/ports.ts";
 import { planPreemptions } from "../frame/scheduler/preempted.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../frame/service/path.ts";
 import { type ReportedEvent, reportOn } from "../frame/watches/events.ts";
-import { currentDraftOf } from "./draft.ts";
 import { desiredReplicas, planService, type ServiceDraft } from "./plan/plan.ts";
 import type { HostsPathPorts } from "./ports.ts";
 import { isServingReplica, ordinalOf, revisionOfReplica } from "./rollout/slots.ts";
 import { earnedClassLeftMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
+import { observeDemands, type PlannedDemands, planDemands, storeDemands } from "./draft.ts";
+import { placementReasonOf } from "./plan/desired.ts";
 
 const CONFLICT_RETRY_MS = 1_000;
 const REFRESH_MS = 60_000;
@@ -38,9 +32,7 @@ export function createHostsPath(ports: HostsPathPorts): ServicePath {
   return {
     on: "Hosts",
     names: "replicas on hosts",
-    prepare: (live) => {
-      currentDraftOf(ports, live);
-    },
+    prepare: (live) => storeDemands(ports, live, planDemands(observeDemands(ports, live))),
     reconcile: (live) => reconcile(ports, live),
     release: (key, isDeleted) => release(ports, key, isDeleted),
     serving: ({ replicas }) => replicas.filter(isServingReplica).length,
@@ -59,41 +51,67 @@ function release(ports: HostsPathPorts, key: string, isDeleted: boolean): void {
   } else if (scheduler.setDemands(key, [], clock.monotonicMs())) onQueueChanged();
 }
 
+/** One pass: plan, act, report. Nothing waits between the plan and its claims, so no other service takes the planned room. */
 async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<PathResult> {
-  const { scheduler, clock } = ports;
   const { key, service } = live;
-  const { draft, preempted, recheckAfterMs } = currentDraftOf(ports, live);
-  // All pending demands are planned together, so that none takes the room of another one ahead of it in the queue.
+  const { scheduler, clock } = ports;
+  const pass = planPass(ports, live);
+  noteDrainBlockers(ports, key, pass.staying, [...pass.draft.input.draining]);
+  if (pass.isYielding) ports.onDecided([key]);
+  const outcome = await applyAssuming(ports, service, pass);
+  noteWritten(ports, outcome);
+  reportReplicas(ports, service, outcome);
+  // Placed demands leave the queue, and so do all demands of a service that cannot be served.
+  const pending = pass.draft.demands.filter(({ ordinal }) =>
+    pass.unplaced.some((one) => one.ordinal === ordinal),
+  );
+  if (scheduler.setDemands(key, outcome.obstacle.at === "none" ? pending : [], clock.monotonicMs()))
+    ports.onQueueChanged();
+  return report(ports, live, pass, outcome);
+}
+
+interface HostsPass extends Pick<PlannedDemands, "draft" | "preempted" | "recheckAfterMs"> {
+  readonly placed: readonly Placed[];
+  readonly unplaced: readonly Unplaced[];
+  /** Reasons by `namespace/name` of the replicas that stay on draining hosts. */
+  readonly staying: ReadonlyMap<string, string>;
+  /** True if the service becomes idle in its next pass, and stops all replicas then, instead of those that are preempted. */
+  readonly isYielding: boolean;
+  readonly steps: readonly ServiceStep[];
+}
+
+/** All pending demands are planned together, so that none takes the room of another one ahead of it in the queue. */
+function planPass(ports: HostsPathPorts, live: LiveService): HostsPass {
+  const { scheduler, clock, idle } = ports;
+  const { key } = live;
+  const demands = planDemands(observeDemands(ports, live));
+  storeDemands(ports, live, demands);
   ports.onDecided(scheduler.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
+  const { draft, preempted, recheckAfterMs } = demands;
   const { placed, waiting: unplaced } = scheduler.answers(key, clock.monotonicMs());
-  const staying = blockedReplicas(draft, unplaced);
-  noteDrainBlockers(ports, key, staying, [...draft.input.draining]);
   const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
     scheduler.hasRoom(
       demand,
       without.map(({ metadata }) => keyOf(metadata)),
       clock.monotonicMs(),
     );
+  const orders = draft.input.desired === 0 ? [] : scheduler.preemptions(key);
+  const isYielding = orders[0] !== undefined && idle.yieldsTo(key, serviceOfSlot(orders[0].for));
   const steps = [
     ...planService(draft, placed, hasRoom),
-    ...planPreemptions(draft.observed.replicas, ordersFor(ports, draft, key)),
+    ...planPreemptions(draft.observed.replicas, isYielding ? [] : orders),
   ];
-  const outcome = await applyAssuming(ports, service, steps, placed);
-  noteWritten(ports, outcome);
-  reportReplicas(ports, service, outcome, placed);
-  const { created, obstacle, rejections, isBehind } = outcome;
-  // Placed demands leave the queue, and so do all demands of a service that cannot be served.
-  const pending = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
-  if (scheduler.setDemands(key, obstacle.at === "none" ? pending : [], clock.monotonicMs()))
-    ports.onQueueChanged();
+  const staying = blockedReplicas(draft, unplaced);
+  return { draft, preempted, recheckAfterMs, placed, unplaced, staying, isYielding, steps };
+}
+
+function report(
+  { clock }: HostsPathPorts,
+  { service }: LiveService,
+  { draft, preempted, recheckAfterMs, unplaced, staying }: HostsPass,
+  { created, obstacle, rejections, isBehind }: ApplyOutcome,
+): PathResult {
   const nowIso = isoSeconds(clock.nowMs());
-  const times = [
-    isBehind ? CONFLICT_RETRY_MS : undefined,
-    recheckAfterMs,
-    // The numbers of a long queue are refreshed periodically; decisions are written immediately.
-    unplaced.length > 0 ? REFRESH_MS : undefined,
-    earnedClassLeftMs(service, clock.nowMs()),
-  ];
   return {
     status: planStatus({ draft, unplaced, created, obstacle, rejections, preempted }, nowIso),
     obstacle,
@@ -102,22 +120,14 @@ async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<Path
       ? desiredReplicas(service)
       : unplaced.filter(({ ordinal }) => !draft.mayStay.has(ordinal)).length,
     staying: draft.observed.replicas.filter(({ metadata }) => staying.has(keyOf(metadata))),
-    ...soonest(times),
+    ...soonest([
+      isBehind ? CONFLICT_RETRY_MS : undefined,
+      recheckAfterMs,
+      // The numbers of a long queue are refreshed periodically; decisions are written immediately.
+      unplaced.length > 0 ? REFRESH_MS : undefined,
+      earnedClassLeftMs(service, clock.nowMs()),
+    ]),
   };
-}
-
-/** Replicas to preempt. A service that gives its memory away becomes idle in its next pass instead, and then stops all replicas. */
-function ordersFor(
-  { scheduler, idle, onDecided }: HostsPathPorts,
-  { input }: ServiceDraft,
-  key: string,
-): readonly Preemption[] {
-  const orders = scheduler.preemptions(key);
-  const [order] = orders;
-  if (order === undefined || input.desired === 0) return [];
-  if (!idle.yieldsTo(key, serviceOfSlot(order.for))) return orders;
-  onDecided([key]);
-  return [];
 }
 
 /** True if only a change of the spec or of the Model helps. */
@@ -129,13 +139,12 @@ function isImpossible({ resolution }: ServiceDraft): boolean {
 async function applyAssuming(
   ports: HostsPathPorts,
   service: InferenceService,
-  steps: readonly ServiceStep[],
-  placed: readonly Placed[],
+  { steps, placed }: HostsPass,
 ): Promise<ApplyOutcome> {
   const claims = assumedClaims(steps, service, placed, momentOf(ports.clock));
   for (const claim of claims) ports.scheduler.assume(claim, ports.clock.monotonicMs());
   try {
-    const outcome = await applyServiceSteps(ports, steps);
+    const outcome = await ports.apply(steps);
     settleClaims(ports, claims, outcome);
     return outcome;
   } catch (error) {
@@ -158,11 +167,10 @@ function reportReplicas(
   { record }: ControllerPorts,
   service: InferenceService,
   { made, removed }: ApplyOutcome,
-  placed: readonly Placed[],
 ): void {
   const events: ReportedEvent[] = [];
   for (const replica of made) {
-    const reason = placed.find(({ ordinal }) => ordinal === ordinalOf(replica))?.why ?? "";
+    const reason = placementReasonOf(replica);
     const note = `${describeReplica(replica)}: revision ${replica.spec.template.revision}${reason === "" ? "" : `, ${reason}`}`;
     events.push({ type: "Normal", reason: "ReplicaCreated", action: "Place", note });
   }

@@ -47,18 +47,14 @@ import type { RouteSettings } from "../services/routes/config.ts";
 import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
 import { leaderFacts } from "./leader-facts.ts";
 import { type JoinedOptions, joinOptions } from "./options.ts";
-import {
-  type CorePasses,
-  createQueues,
-  enqueueAll,
-  enqueueScaled,
-  type Passes,
-  type Queues,
-  startQueues,
-} from "./queues.ts";
+import { type CorePasses, createQueues, enqueueAll, enqueueScaled, type Passes, type Queues, startQueues } from "./queues.ts";
 import { createPaths } from "./service-paths.ts";
+import { applyServiceSteps } from "../frame/apply/apply.ts";
+import { writeStatus } from "../services/status.ts";
 
 export interface LeadOptions extends WatchOptions {
+  /** Takes what passes over services would write. Absent: they write it. */
+  readonly dryRun?: Pick<ServicePorts, "apply" | "writeStatus">;
   readonly client: KubeClient;
   readonly metrics: ControllerMetrics;
   readonly record: RecordEvent;
@@ -113,7 +109,9 @@ export async function assemble(options: LeadOptions, queues: Queues): Promise<Le
     onInterrupted: signs.resetTimeouts,
   });
   const downloads = startDownloads({ ...options, onModel: queues.models.enqueue });
-  const ports: ControllerPorts = { ...options, watches, moving: createMoveTracker(metrics.countMove) };
+  const moving = createMoveTracker(metrics.countMove);
+  const apply: ControllerPorts["apply"] = (steps) => applyServiceSteps(options, steps);
+  const ports: ControllerPorts = { apply, ...options, ...options.dryRun, watches, moving };
   const scheduler = createControllerScheduler(options.scoreWeights);
   const { services, models } = queues;
   const { countMove } = metrics;
@@ -222,6 +220,7 @@ function passesOf(
   const { performance, idle, added } = parts;
   const foreign = createForeignServices({ ...options, onFree: queues.services.enqueue });
   const retries = createRejectionRetries();
+  const lastStatus: ServicePorts["lastStatus"] = new Map();
   const servicePorts: ServicePorts = {
     ...ports,
     ...own,
@@ -232,7 +231,9 @@ function passesOf(
     idle,
     autoscaling: added.autoscaling.settings,
     routes: options.routes,
-    lastStatus: new Map(),
+    lastStatus,
+    writeStatus: (service, status) => writeStatus({ ...ports, lastStatus }, service, status),
+    ...options.dryRun,
   };
   const deletions = createDeletions(ports.clock);
   const hostPorts: HostPorts = { ...ports, fleet, signs, deletions, drainBlockers };
@@ -282,7 +283,7 @@ function prepareAll(
   watches: Watches,
   { flavors, idle, performance }: Pick<ServicePorts, "flavors" | "idle" | "performance">,
 ): void {
-  const decide = (live: LiveService) => idle.decide(live, performance.of(live).use).live;
+  const decide = (live: LiveService) => idle.decide(live, performance.update(live).use).live;
   const all = [...liveServices(watches)].map((live) => flavors.last(decide(live)));
   for (const live of all) choosePath(paths, live, watches.models.get(modelKeyOf(live.service))).prepare(live);
 }

@@ -1,11 +1,6 @@
 /** The ResourceClaimTemplates of a service, from which each pod gets its own claim for devices of its flavors. Pure. */
 import type { KubeObject } from "../../src/kube/types.ts";
-import type {
-  LeaderWorkerSet,
-  PodSpec,
-  PodTemplate,
-  ResourceClaimTemplate,
-} from "../../src/kube/workload-objects.ts";
+import type { LeaderWorkerSet, PodSpec, PodTemplate, ResourceClaimTemplate } from "../../src/kube/workload-objects.ts";
 import type { OwnedObjects } from "../frame/owned/observe.ts";
 import type { ServiceStep } from "../frame/owned/steps.ts";
 import { removals } from "../frame/owned/teardown.ts";
@@ -38,7 +33,9 @@ export function stepsOfClaimTemplates(
   const isDesired = claimTemplate !== undefined && desired.includes(claimTemplate.metadata.name);
   const unused = own.claimTemplates.filter(({ metadata }) => !inUse.has(metadata.name));
   return {
-    before: isDesired ? [{ do: "apply", what: "claimTemplates", object: claimTemplate, current }] : [],
+    before: isDesired
+      ? [{ do: "apply", what: "claimTemplates", object: claimTemplate, current, because: "its pods use it" }]
+      : [],
     after: removals("claimTemplates", unused, "no pod of the service uses it"),
   };
 }

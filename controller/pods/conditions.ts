@@ -1,14 +1,8 @@
 /** The conditions of a service that runs as pods. They are always present, so `kubectl wait` can rely on them. Pure. */
-import {
-  type Condition,
-  type ConditionUpdate,
-  getCondition,
-  isConditionTrue,
-  setCondition,
-} from "../../src/api/conditions.ts";
+import { type Condition, type ConditionUpdate, getCondition, isConditionTrue, withConditions } from "../../src/api/conditions.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
-import { isStoppedPhase, type PhaseStatus } from "../frame/service/phase.ts";
+import { isStoppedPhase, type PhaseStatus, unknownUntilRead } from "../frame/service/phase.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
@@ -36,10 +30,7 @@ export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, now
     ...(input.nodes === undefined ? [] : [nodesCondition(input.nodes)]),
     ...(input.quota === undefined ? [] : [quotaCondition(input.quota)]),
   ];
-  return updates.flatMap((update) => {
-    const before = service.status?.conditions?.filter(({ type }) => type === update.type);
-    return setCondition(before, { ...update, observedGeneration: service.metadata.generation }, nowIso);
-  });
+  return withConditions(service, [], updates, nowIso);
 }
 
 function unavailableReason({ phase, reason }: PhaseStatus): string {
@@ -93,13 +84,7 @@ function honored({ resolution }: PodsStatusInput): ConditionUpdate {
   const type = "SpecHonored";
   if (resolution.at === "blocked" && resolution.code === "GateNotInPods")
     return { type, status: "False", reason: resolution.code, message: resolution.message };
-  if (resolution.at === "blocked")
-    return {
-      type,
-      status: "Unknown",
-      reason: resolution.code,
-      message: "unknown until the Model has been read",
-    };
+  if (resolution.at === "blocked") return unknownUntilRead(type, resolution);
   const { unhonored } = resolution;
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
   const message = `ignored in pods: ${unhonored.join(", ")}`;

@@ -2,30 +2,16 @@
  * The scheduling gate of pods with placement.mode Auto. While a pod is gated, its node affinity may be narrowed and its preferences
  * may change, so each pod gets the choice of its moment without a change of its template.
  */
-import {
-  ANNOTATION_PLACEMENT_REASON,
-  ANNOTATION_PLACEMENT_SCORE,
-  GATE_PLACEMENT,
-} from "../../src/api/group.ts";
-import { keyOf } from "../../src/api/names.ts";
-import { PODS } from "../../src/kube/kinds.ts";
-import type { ApiResult, JsonPatchOp, KubeClient } from "../../src/kube/types.ts";
+import { ANNOTATION_PLACEMENT_REASON, ANNOTATION_PLACEMENT_SCORE, GATE_PLACEMENT } from "../../src/api/group.ts";
+import type { JsonPatchOp } from "../../src/kube/types.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
-import type { Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
-import { ApiCallFailed } from "../frame/apply/failure.ts";
-import { type Rejection, rejectionOf } from "../frame/apply/rejection.ts";
 import type { JudgedNode, NodeChoice } from "./nodes.ts";
 import { isLive, isUnscheduled } from "./pods.ts";
 import { isQueued } from "./quota.ts";
 import type { Term } from "./workload/contract.ts";
-import {
-  HOSTNAME_LABEL,
-  hasSeveralTerms,
-  type NodeAffinity,
-  requiredTermsOf,
-  type Weighted,
-} from "./workload/pod.ts";
+import { HOSTNAME_LABEL, hasSeveralTerms, type NodeAffinity, requiredTermsOf, type Weighted } from "./workload/pod.ts";
+import type { PodStep } from "../frame/owned/steps.ts";
 
 /** The choice for the pods that are gated now. */
 export interface GateDecision {
@@ -147,49 +133,17 @@ function avoidedBy({ spec }: Pod): ReadonlySet<unknown> {
   );
 }
 
-interface GatePorts {
-  readonly client: KubeClient;
-  readonly log: Log;
+/** Without the choice of nodes if the server rejects it: the pod must start. */
+export function releasesOf(gated: readonly Pod[], decision: GateDecision): readonly PodStep[] {
+  return gated.map((pod) => ({
+    do: "releasePod",
+    pod,
+    operations: releaseOf(pod, decision),
+    fallback: ungate(pod),
+    because: decision.reason,
+  }));
 }
 
-/** Returns what the API server rejects. A pod that has changed meanwhile is left to the next pass. */
-export async function releasePods(
-  { client, log }: GatePorts,
-  gated: readonly Pod[],
-  decision: GateDecision,
-): Promise<readonly Rejection[]> {
-  const releases = gated.map(async (pod) => {
-    const { metadata } = pod;
-    let result = await client.jsonPatch(PODS, metadata, releaseOf(pod, decision));
-    if (!result.ok && result.error.kind === "invalid") {
-      log.warn(
-        { pod: keyOf(metadata), err: result.error.message },
-        "the pod starts without a choice of nodes",
-      );
-      result = await client.jsonPatch(PODS, metadata, ungate(pod));
-    }
-    if (result.ok) log.info({ pod: keyOf(metadata), because: decision.reason }, "pod released");
-    return rejectionsOf(`remove the scheduling gate of Pod ${metadata.name}`, result);
-  });
-  return (await Promise.all(releases)).flat();
-}
-
-export async function replacePods(
-  { client, log }: GatePorts,
-  outdated: readonly Pod[],
-): Promise<readonly Rejection[]> {
-  const removals = outdated.map(async ({ metadata }) => {
-    const result = await client.remove(PODS, metadata, { uid: metadata.uid });
-    if (result.ok) log.info({ pod: keyOf(metadata) }, "pending pod replaced: a node that it avoids fits now");
-    return rejectionsOf(`replace Pod ${metadata.name}`, result);
-  });
-  return (await Promise.all(removals)).flat();
-}
-
-/** Throws if a retry of the pass may succeed. */
-function rejectionsOf(action: string, result: ApiResult<unknown>): readonly Rejection[] {
-  if (result.ok || result.error.kind === "notFound" || result.error.kind === "conflict") return [];
-  const rejection = rejectionOf(action, result.error);
-  if (rejection === undefined) throw new ApiCallFailed(action, result.error);
-  return [rejection];
+export function replacementsOf(outdated: readonly Pod[]): readonly PodStep[] {
+  return outdated.map((pod) => ({ do: "replacePod", pod, because: "a node that it avoids fits now" }));
 }

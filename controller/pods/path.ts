@@ -9,52 +9,29 @@ import { readReportedNode } from "../../src/cluster/nodes.ts";
 import type { Deployment, Pod } from "../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { applyServiceSteps } from "../frame/apply/apply.ts";
 import type { ApplyOutcome } from "../frame/apply/run.ts";
 import { type OwnedObjects, ownedForPods } from "../frame/owned/observe.ts";
-import type { ServiceStep } from "../frame/owned/steps.ts";
 import { planTeardown, removals } from "../frame/owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../frame/service/path.ts";
 import { type ReportedEvent, reportOn } from "../frame/watches/events.ts";
-import { type GateDecision, gatedPods, outdatedPods, releasePods, replacePods } from "./gates.ts";
+import { gatedPods, outdatedPods, releasesOf, replacementsOf } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { type MoveInput, type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
 import { nodeFiguresFor } from "./node-figures.ts";
 import { judgeNodes, nodeChoiceOf, nodesCondition, type ObservedNodes, scoreNodes } from "./nodes.ts";
-import {
-  CONFLICT_RETRY_MS,
-  observePods,
-  offloadOf,
-  podsInputOf,
-  reportRestored,
-  updateQueue,
-} from "./pass.ts";
+import { CONFLICT_RETRY_MS, observePods, offloadOf, podsInputOf, reportRestored, updateQueue } from "./pass.ts";
 import { planPods } from "./plan.ts";
-import {
-  countRefused,
-  isInGroup,
-  isLive,
-  isMakingRoom,
-  isUnscheduled,
-  type ObservedPods,
-  readPods,
-} from "./pods.ts";
+import { countRefused, isInGroup, isLive, isMakingRoom, isUnscheduled, type ObservedPods, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
 import { readQuota } from "./quota.ts";
-import {
-  isOf,
-  type PodsRolloutInput,
-  planPodsRollout,
-  podsToProbe,
-  type Rollout,
-  renewalOf,
-} from "./rollout.ts";
+import { isOf, type PodsRolloutInput, planPodsRollout, podsToProbe, type Rollout, renewalOf } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 import { matchesFlavors } from "./workload/flavors/nodes.ts";
 import { hasGate, hasSeveralTerms, isChosenByUser } from "./workload/pod.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "./workload/resolve.ts";
 import { podRevisionOf } from "./workload/revision.ts";
 import { SURGE_ONE } from "./workload/strategy.ts";
+import type { PathStep } from "../frame/owned/steps.ts";
 
 const LEAVES_PODS = {
   choice: { avoid: [], prefer: [] },
@@ -72,7 +49,7 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
     },
     reconcile: (live) => reconcile(ports, { ...live, own: { ...live.own, pods: ownPods(live.own) } }),
     // A pod that is replaced meanwhile serves until hosts do.
-    keep: ({ own }) => releasePods(ports, gatedPods(own.pods), LEAVES_PODS),
+    keep: ({ pods }) => releasesOf(gatedPods(pods), LEAVES_PODS),
     release: (key) => {
       ports.offloads.forget(key);
       ports.onPositions(ports.podsQueue.set(key, undefined));
@@ -139,10 +116,8 @@ async function observe(ports: PodsPorts, live: LiveService): Promise<Observed> {
 }
 
 interface PassPlan extends Desired {
-  /** Undefined if no pod waits for the choice of nodes. */
-  readonly gates?: GatePlan | undefined;
   readonly rollout?: Rollout | undefined;
-  readonly steps: readonly ServiceStep[];
+  readonly steps: readonly PathStep[];
   readonly events: readonly ReportedEvent[];
 }
 
@@ -163,9 +138,11 @@ function planPass(
     ({ type: "Warning", reason, action, note }) as const;
   return {
     ...desired,
-    gates: planGates(live, observed, desired),
     rollout,
-    steps: planPods({ service, own, model: input.model, backend, resolution: applied, hasPodMonitors }),
+    steps: [
+      ...planGates(live, observed, desired),
+      ...planPods({ service, own, model: input.model, backend, resolution: applied, hasPodMonitors }),
+    ],
     events: [
       ...(move?.blocked === undefined
         ? []
@@ -178,18 +155,20 @@ function planPass(
 const FORCED_NOTE =
   "old pods are replaced: they did not become idle in time, so their last requests are drained";
 
-async function act(ports: PodsPorts, live: LiveService, { pods }: Observed, plan: PassPlan) {
-  const { key, service } = live;
-  const { gates, move, steps, events } = plan;
+async function act(
+  ports: PodsPorts,
+  { key, service }: LiveService,
+  { pods, nodes }: Observed,
+  { move, steps, events }: PassPlan,
+): Promise<ApplyOutcome> {
+  if (nodes?.at === "judged")
+    ports.nodeProbes.probe(nodes.judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
   if (move?.blocked !== undefined) ports.moving.giveUp(key);
   for (const event of events) reportOn(ports.record, INFERENCE_SERVICES, service, event);
-  // First, because the pods wait, and a later step may fail.
-  const released = gates === undefined ? [] : await releasePods(ports, gates.gated, gates.decision);
-  const replaced = gates === undefined ? [] : await replacePods(ports, gates.outdated);
-  const outcome = await applyServiceSteps(ports, steps);
+  const outcome = await ports.apply(steps);
   reportRestored(ports, service, outcome.restored);
   updateQueue(ports, key, pods);
-  return { ...outcome, rejections: [...released, ...replaced, ...outcome.rejections] };
+  return outcome;
 }
 
 interface Passed {
@@ -243,7 +222,7 @@ function allocatedFlavorOf({ flavor }: LiveService, { flavors = [] }: ObservedPo
 
 /** With placement.mode Auto: the nodes, judged for the pods of the service. */
 function observeNodes(
-  { watches, fitness, nodeProbes, scoreWeights: weights }: PodsPorts,
+  { watches, fitness, scoreWeights: weights }: PodsPorts,
   { service, model, flavors }: PodsInput,
   resolution: PodsResolved | Blocked,
 ): ObservedNodes | undefined {
@@ -262,7 +241,6 @@ function observeNodes(
     .filter((node) => matchesFlavors(node, flavors))
     .map((node) => readReportedNode(fitness, node, watches.nodeReports));
   const judged = judgeNodes(scorer, need, nodes, nodeFiguresFor(watches, { service, model, resolution }));
-  nodeProbes.probe(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
   const { affinity } = resolution.workload.deployment.spec.template.spec;
   return { at: "judged", judged, weights, hasSeveralTerms: hasSeveralTerms(affinity) };
 }
@@ -301,35 +279,28 @@ function planDesired({ service, own }: LiveService, observed: Observed): Desired
   return { resolution: move.move === undefined ? resolution : onMove(resolution, move.move), move };
 }
 
-interface GatePlan {
-  readonly gated: readonly Pod[];
-  readonly outdated: readonly Pod[];
-  readonly decision: GateDecision;
-}
-
 /** Chooses the nodes of the pods that wait for it. Without nodes to choose from, the pods start at once, without a preference. */
 function planGates(
   { own }: LiveService,
   observed: Observed,
   { resolution, move }: Desired,
-): GatePlan | undefined {
+): readonly PathStep[] {
   const { nodes, departures, weights } = observed;
   const gated = gatedPods(own.pods);
   // Most passes have no such pod, and scores of all nodes take time.
-  if (gated.length === 0 && !own.pods.some(isUnscheduled)) return undefined;
+  if (gated.length === 0 && !own.pods.some(isUnscheduled)) return [];
   const judged = nodes?.at === "judged" ? nodes.judged : [];
   // A move that has just been given up leaves no node.
   const leaving =
     move?.blocked === undefined ? departures.flatMap(({ machine, notTo }) => [machine, ...notTo]) : [];
   const choice = nodeChoiceOf(judged, new Set([...leaving, ...(move?.move?.avoid ?? [])]), weights);
-  const outdated = outdatedPods(own.pods, judged, choice);
-  if (gated.length + outdated.length === 0) return undefined;
   const reason =
     nodes === undefined
       ? `no node is preferred: ${resolution.at === "blocked" ? resolution.message : "placement.mode is Manual"}`
       : (nodesCondition(nodes).message ?? "");
   const score = scoreNodes(judged, weights)[0]?.score;
-  return { gated, outdated, decision: { choice, reason, score } };
+  const outdated = outdatedPods(own.pods, judged, choice);
+  return [...releasesOf(gated, { choice, reason, score }), ...replacementsOf(outdated)];
 }
 
 function isRollingOut({ metadata, status = {} }: Deployment): boolean {

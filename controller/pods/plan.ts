@@ -1,6 +1,5 @@
 /** Plans the steps for a service that runs as pods. Pure. */
 
-import { FINALIZER_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { Blocked } from "../../src/capacity/resolve.ts";
@@ -8,7 +7,7 @@ import { toPodsRevisionData } from "../../src/capacity/revision-data.ts";
 import { stepsOfKubeService } from "../frame/owned/kube-service.ts";
 import type { OwnedObjects } from "../frame/owned/observe.ts";
 import { type RequestedBackend, stepsOfRevisions } from "../frame/owned/revisions.ts";
-import type { ServiceStep } from "../frame/owned/steps.ts";
+import { type ServiceStep, stepsOfFinalizer } from "../frame/owned/steps.ts";
 import { stepsOf } from "../frame/owned/steps-of.ts";
 import { podTemplatesOf, stepsOfClaimTemplates } from "./claims.ts";
 import { isLoading } from "./pods.ts";
@@ -31,9 +30,8 @@ export interface PodsPlanInput {
 /** Existing objects stay unchanged while the service cannot be resolved. */
 export function planPods(input: PodsPlanInput): ServiceStep[] {
   const { service, own, resolution, hasPodMonitors } = input;
-  const hasFinalizer = service.metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
   return [
-    ...(hasFinalizer ? [] : [{ do: "addFinalizer", service } as const]),
+    ...stepsOfFinalizer(service),
     ...stepsOfKubeService(service, own.kubeServices[0]),
     ...(resolution.at === "resolved"
       ? stepsOfWorkload(protectStartup(service, own, resolution.workload), own, hasPodMonitors)

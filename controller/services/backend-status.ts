@@ -1,8 +1,8 @@
 /** The part of a service's status about its BackendRuntime. Pure. */
-import { setCondition } from "../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Blocked } from "../../src/capacity/resolve.ts";
 import { type ChosenBackend, usedBackend } from "../frame/service/backend.ts";
+import { withConditions } from "../../src/api/conditions.ts";
 
 const TYPE = "BackendRuntimeCurrent";
 
@@ -20,14 +20,8 @@ export function withBackendStatus(
   nowIso: string,
 ): InferenceServiceStatus {
   if (service.spec.backendRuntime === undefined) return status;
-  const observedGeneration = service.metadata.generation;
-  const before = service.status?.conditions?.filter(({ type }) => type === TYPE);
-  const own = setCondition(
-    before,
-    { type: TYPE, ...describe(service, backend, blocked), observedGeneration },
-    nowIso,
-  );
-  const conditions = [...(status.conditions ?? []), ...own].sort((a, b) => (a.type < b.type ? -1 : 1));
+  const own = { type: TYPE, ...describe(service, backend, blocked) };
+  const conditions = withConditions(service, status.conditions, [own], nowIso);
   return { ...status, backendRuntime: inUse(service, backend), conditions };
 }
 

@@ -1,5 +1,5 @@
 /** Dependencies of a pass over a service. */
-import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { InferenceServiceStatus, InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { RejectionRetries } from "../frame/apply/retries.ts";
 import type { FlavorChooser } from "../frame/service/flavor-report.ts";
@@ -13,14 +13,15 @@ import type { StatusPorts } from "./status.ts";
 
 /** Live performance of services. */
 export interface ServicePerformance {
-  /** The performance for the status, the use of the replicas, and when a held-back change is due. */
-  readonly of: (
+  /** Returns the performance for the status, the use of the replicas, and when a held-back change is due. */
+  readonly update: (
     live: Pick<LiveService, "key" | "service" | "own">,
   ) => { readonly performance: InferenceServiceStatus["performance"]; readonly use: Use } & Partial<Recheck>;
   readonly forget: (key: string) => void;
 }
 
-export interface ServicePorts extends ScalingPorts, StatusPorts, RoutePorts {
+export interface ServicePorts extends ScalingPorts, RoutePorts, Pick<StatusPorts, "lastStatus"> {
+  readonly writeStatus: (service: InferenceService, status: InferenceServiceStatus) => Promise<void>;
   readonly foreign: ForeignServices;
   readonly namespaces: NamespaceReader;
   readonly retries: RejectionRetries;

@@ -63,6 +63,11 @@ export interface ConditionUpdate {
   readonly observedGeneration?: number | undefined;
 }
 
+interface Conditioned {
+  readonly metadata: { readonly generation?: number | undefined };
+  readonly status?: { readonly conditions?: readonly Condition[] | undefined } | undefined;
+}
+
 /** Sets one condition. `lastTransitionTime` changes only with `status`. The list is sorted by type, so equal states compare equal. */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
@@ -80,6 +85,22 @@ export function setCondition(
   if (update.observedGeneration !== undefined) next.observedGeneration = update.observedGeneration;
   const others = (conditions ?? []).filter((condition) => condition.type !== update.type);
   return [...others, next].sort((a, b) => compareText(a.type, b.type));
+}
+
+/** Adds or replaces conditions of an object. Their times follow those that are written in its status. */
+export function withConditions(
+  { metadata, status }: Conditioned,
+  conditions: readonly Condition[] | undefined,
+  updates: readonly ConditionUpdate[],
+  nowIso: string,
+): Condition[] {
+  const observedGeneration = metadata.generation;
+  const added = updates.flatMap((update) => {
+    const last = getCondition(status?.conditions, update.type);
+    return setCondition(last && [last], { ...update, observedGeneration }, nowIso);
+  });
+  const others = (conditions ?? []).filter(({ type }) => !added.some((one) => one.type === type));
+  return [...others, ...added].sort((a, b) => compareText(a.type, b.type));
 }
 
 /** The condition of a type, if it exists. */

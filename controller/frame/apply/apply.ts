@@ -5,23 +5,18 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
-import type { JsonPatchOp, KubeObject } from "../../../src/kube/types.ts";
+import type { JsonPatchOp, KubeObject, ApiResult } from "../../../src/kube/types.ts";
 import { versionGuards } from "../owned/corrections.ts";
 import { hasNameOf, type OwnedKind, ownedKinds, ownedRow } from "../owned/kinds.ts";
-import type { ServiceStep } from "../owned/steps.ts";
+import type { ServiceStep, PathStep, PodStep } from "../owned/steps.ts";
 import { applyObject } from "./apply-object.ts";
 import { create } from "./create.ts";
 import { ApiCallFailed } from "./failure.ts";
-import {
-  type ApplyOutcome,
-  type ApplyRun,
-  newApplyRun,
-  recordResult,
-  reject,
-  type StepPorts,
-} from "./run.ts";
+import { type ApplyOutcome, type ApplyRun, newApplyRun, recordResult, reject, type StepPorts } from "./run.ts";
+import { keyOf } from "../../../src/api/names.ts";
+import { PODS } from "../../../src/kube/kinds.ts";
 
-type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFinalizer" }>;
+type OwnedStep = Extract<ServiceStep, { readonly what: OwnedKind }>;
 
 /**
  * The finalizer comes first, so that everything created is cleaned up, and at the same time the Service, because a slice may carry
@@ -29,13 +24,12 @@ type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFin
  * finalizer is refused is removed as an orphan. Replicas are removed before others are created, so that there are never more than
  * planned.
  */
-export async function applyServiceSteps(
-  ports: StepPorts,
-  steps: readonly ServiceStep[],
-): Promise<ApplyOutcome> {
+export async function applyServiceSteps(ports: StepPorts, steps: readonly PathStep[]): Promise<ApplyOutcome> {
   const owned = steps.filter(isOwned);
   const planned = new Set(owned.filter(isReplicaCreate).map(({ object }) => object.metadata.name));
   const run = newApplyRun(planned);
+  // First, because the pods wait, and a later step may fail.
+  await Promise.all(steps.map((step) => ("pod" in step ? applyToPod(ports, run, step) : undefined)));
   const finalizers = steps.flatMap((step) => (step.do === "addFinalizer" ? [step.service] : []));
   const isService = ({ what }: OwnedStep) => what === "kubeServices";
   const [isAdded] = await Promise.all([
@@ -54,8 +48,8 @@ export async function applyServiceSteps(
   return run;
 }
 
-function isOwned(step: ServiceStep): step is OwnedStep {
-  return step.do !== "addFinalizer" && step.do !== "removeFinalizer";
+function isOwned(step: PathStep): step is OwnedStep {
+  return "what" in step;
 }
 
 function isReplicaCreate(step: OwnedStep): boolean {
@@ -83,6 +77,29 @@ async function applyOwned(ports: StepPorts, run: ApplyRun, step: OwnedStep): Pro
     default:
       return step satisfies never;
   }
+}
+
+/** A pod that has changed meanwhile is left to the next pass. */
+async function applyToPod({ client, log }: StepPorts, run: ApplyRun, step: PodStep): Promise<void> {
+  const { pod, because } = step;
+  const { metadata } = pod;
+  let result: ApiResult<unknown> =
+    step.do === "replacePod"
+      ? await client.remove(PODS, metadata, { uid: metadata.uid })
+      : await client.jsonPatch(PODS, metadata, step.operations);
+  if (step.do === "releasePod" && !result.ok && result.error.kind === "invalid") {
+    const err = result.error.message;
+    log.warn({ pod: keyOf(metadata), err }, "the pod starts without a choice of nodes");
+    result = await client.jsonPatch(PODS, metadata, step.fallback);
+  }
+  const isReplaced = step.do === "replacePod";
+  if (result.ok) log.info({ pod: keyOf(metadata), because }, `pod ${isReplaced ? "replaced" : "released"}`);
+  else if (result.error.kind !== "conflict")
+    recordResult(
+      run,
+      `${isReplaced ? "replace" : "remove the scheduling gate of"} Pod ${metadata.name}`,
+      result,
+    );
 }
 
 function mustWait({ obstacle, isWithoutService }: ApplyRun, what: OwnedKind): boolean {

@@ -1,5 +1,6 @@
 /** Objects that the API server rejects. The others are still created, and the status of the service reports the rejection. */
 import type { ApiFailure } from "../../../src/kube/types.ts";
+import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 
 const CODES = ["ApiForbidden", "ApiObjectRefused", "ObjectNameTaken", "QuotaExceeded"] as const;
 type RejectionCode = (typeof CODES)[number];
@@ -35,6 +36,16 @@ export function describeRejections(rejections: readonly Rejection[]): string {
   if (first === undefined) return "";
   const more = others.length === 0 ? "" : `; and ${others.length} more`;
   return `${first.what}: ${first.message}${more}; retried automatically`;
+}
+
+/** Undefined without a rejection. */
+export function rejectedCondition(
+  type: string,
+  status: ConditionUpdate["status"],
+  rejections: readonly Rejection[],
+): ConditionUpdate | undefined {
+  const reason = codeOfRejections(rejections);
+  return reason && { type, status, reason, message: describeRejections(rejections) };
 }
 
 /** The code that belongs to the message of `describeRejections`. */

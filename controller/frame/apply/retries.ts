@@ -7,15 +7,15 @@ const CAP_MS = 3_000;
 const MIN_SPACING_MS = 100;
 
 export interface RejectionRetries {
-  /** Delay until the retry of `key` (`namespace/name`); undefined if nothing was rejected. `now` is monotonic. */
-  readonly afterMs: (key: string, hasRejections: boolean, now: number) => number | undefined;
+  /** Notes the result of a pass over `key` (`namespace/name`). Returns the delay until its retry; undefined if nothing was rejected. `now` is monotonic. */
+  readonly note: (key: string, hasRejections: boolean, now: number) => number | undefined;
   readonly forget: (key: string) => void;
 }
 
 export function createRejectionRetries(): RejectionRetries {
   const sinceMs = new Map<string, number>();
   return {
-    afterMs: (key, hasRejections, now) => {
+    note: (key, hasRejections, now) => {
       if (!hasRejections) sinceMs.delete(key);
       if (!hasRejections) return undefined;
       const startMs = sinceMs.get(key) ?? now;

@@ -48,7 +48,8 @@ export function serviceUrlOf({ metadata, spec }: InferenceService): string {
 /** Creates or corrects the Service. */
 export function stepsOfKubeService(service: InferenceService, object: Service | undefined): ServiceStep[] {
   const desired = desiredKubeService(service);
-  if (object === undefined) return [{ do: "create", what: "kubeServices", object: desired }];
+  if (object === undefined)
+    return [{ do: "create", what: "kubeServices", object: desired, because: "clients use its name" }];
   const operations = correctKubeService(object, desired);
   if (operations.length === 0) return [];
   return [{ do: "patch", what: "kubeServices", object, operations, because: "spec.endpoint changed" }];

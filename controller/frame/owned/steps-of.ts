@@ -13,5 +13,6 @@ export function stepsOf<K extends OwnedKind>(
   const others = existing.filter((one) => one !== current);
   const removed = removals(what, others, "the spec no longer requests it");
   if (desired === undefined) return removed;
-  return [{ do: "apply", what, object: desired, current } as unknown as ServiceStep, ...removed];
+  const because = "the spec requests it";
+  return [{ do: "apply", what, object: desired, current, because } as unknown as ServiceStep, ...removed];
 }

@@ -20,7 +20,7 @@ export function planTeardown(
   const steps = removable.flatMap((what) => removals(what, owned[what], because));
   if (isRunning) return steps;
   if (steps.length === 0 && service?.metadata.finalizers?.includes(FINALIZER_SERVICE))
-    steps.push({ do: "removeFinalizer", service });
+    steps.push({ do: "removeFinalizer", service, because });
   return steps;
 }
 

@@ -1,5 +1,5 @@
 /** Reports the flavor of a service: in its status, as condition FlavorChosen, and as an Event when it changes. Pure. */
-import { type ConditionUpdate, setCondition } from "../../../src/api/conditions.ts";
+import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 import type { FlavorStatus } from "../../../src/api/flavors.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import type { Recheck } from "../../../src/kube/queue.ts";
@@ -24,27 +24,16 @@ export interface FlavorChooser {
 
 const MAX_MESSAGE = 1_024;
 
-/** `observed`: the service as the user wrote it. */
-export function withFlavor(
-  status: InferenceServiceStatus,
-  { service }: LiveService,
-  report: ChosenFlavor["report"],
-  nowIso: string,
-): InferenceServiceStatus {
-  if (report === undefined) return status;
+export function flavorStatus(report: ChosenFlavor["report"]): Pick<InferenceServiceStatus, "flavor"> {
+  if (report === undefined) return {};
   const { name, reason = "", skipped, available } = report.status;
-  const update = { ...report.condition, observedGeneration: service.metadata.generation };
-  const before = service.status?.conditions?.filter(({ type }) => type === update.type);
-  const own = setCondition(before, update, nowIso);
   return {
-    ...status,
     flavor: {
       name,
       reason: truncate(reason, MAX_MESSAGE),
       skipped: skipped?.map((one) => ({ ...one, message: truncate(one.message ?? "", MAX_MESSAGE) })),
       available,
     },
-    conditions: [...(status.conditions ?? []), ...own].sort((a, b) => (a.type < b.type ? -1 : 1)),
   };
 }
 

@@ -40,11 +40,6 @@ export const NEVER_IDLE: IdleServices = {
   forget: () => {},
 };
 
-/** None for a service that is never idle. */
-export function idleConditions({ condition }: IdleDecision): ConditionUpdate[] {
-  return condition === undefined ? [] : [condition];
-}
-
 /** The phase of an idle service explains why it is idle. */
 export function idleStatus(
   { live, condition }: IdleDecision,

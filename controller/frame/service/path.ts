@@ -14,7 +14,7 @@ import type { Reflector } from "../../../src/kube/types.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import type { Obstacle } from "../apply/run.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
-import type { ServiceStep } from "../owned/steps.ts";
+import type { ServiceStep, PathStep } from "../owned/steps.ts";
 import type { ChosenBackend } from "./backend.ts";
 
 /** A service that is not being deleted, with the objects that it owns. `key` is `namespace/name`. */
@@ -69,8 +69,8 @@ export interface ServicePath {
   readonly prepare: (live: LiveService) => void;
   /** One pass: observe, plan, apply. The caller writes the status. Throws if only a retry can help. */
   readonly reconcile: (live: LiveService) => Promise<PathResult>;
-  /** Called before each pass on another path, for what still serves on this one. Returns what the API server rejects. */
-  readonly keep?: (live: LiveService) => Promise<readonly Rejection[]>;
+  /** Steps before each pass on another path, for what still serves on this one. */
+  readonly keep?: (own: OwnedObjects) => readonly PathStep[];
   /** Releases a service that is on another path, is being deleted, or no longer exists (`isDeleted`). */
   readonly release: (key: string, isDeleted: boolean) => void;
   /** Number of replicas that serve on this path. */

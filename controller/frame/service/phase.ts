@@ -1,6 +1,8 @@
 /** Phases that are the same on every path. Pure. */
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import type { Obstacle } from "../apply/run.ts";
+import type { ConditionUpdate } from "../../../src/api/conditions.ts";
+import type { Blocked } from "../../../src/capacity/resolve.ts";
 
 export interface PhaseStatus {
   readonly phase: NonNullable<InferenceServiceStatus["phase"]>;
@@ -24,6 +26,11 @@ export function obstructedPhase(obstacle: Obstacle, { metadata }: InferenceServi
     default:
       return obstacle satisfies never;
   }
+}
+
+/** A condition that depends on the Model. */
+export function unknownUntilRead(type: string, { code: reason }: Blocked): ConditionUpdate {
+  return { type, status: "Unknown", reason, message: "unknown until the Model has been read" };
 }
 
 /** True in phases in which nothing should run. */

@@ -1,16 +1,5 @@
 /** Builds the replicas and slices of a service on hosts. Pure. */
-import {
-  ANNOTATION_ADDRESSES,
-  ANNOTATION_PLACEMENT_REASON,
-  ANNOTATION_PLACEMENT_SCORE,
-  FINALIZER_ENGINE,
-  LABEL_HOST,
-  LABEL_REPLICA,
-  LABEL_REVISION,
-  LABEL_SERVICE_NAME,
-  LABEL_SLICE_MANAGED_BY,
-  SLICE_MANAGED_BY,
-} from "../../../src/api/group.ts";
+import { ANNOTATION_ADDRESSES, ANNOTATION_PLACEMENT_REASON, ANNOTATION_PLACEMENT_SCORE, FINALIZER_ENGINE, LABEL_HOST, LABEL_REPLICA, LABEL_REVISION, LABEL_SERVICE_NAME, LABEL_SLICE_MANAGED_BY, SLICE_MANAGED_BY } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
@@ -68,6 +57,11 @@ export function desiredReplica({
     },
     spec: { template: { hostName: placed.host, ...template }, memory, ...mutableSpec(service, backend) },
   };
+}
+
+/** Why placement chose the host of the replica. */
+export function placementReasonOf({ metadata }: InferenceReplica): string {
+  return metadata.annotations?.[ANNOTATION_PLACEMENT_REASON] ?? "";
 }
 
 type MutableSpec = Pick<

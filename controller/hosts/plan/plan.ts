@@ -1,6 +1,6 @@
 /** Plans a service on hosts in two steps: `draftService` before placement, and `planService` after it. Pure. */
 
-import { ANNOTATION_ADDRESSES, FINALIZER_SERVICE, LABEL_REPLICA } from "../../../src/api/group.ts";
+import { ANNOTATION_ADDRESSES, LABEL_REPLICA } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
@@ -13,21 +13,16 @@ import { type Resolution, type Resolved, resolveService } from "../../../src/cap
 import { parseRevisionData, toRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import {
-  correctLabels,
-  escapeJsonPointer,
-  isSame,
-  withVersionGuards,
-} from "../../frame/owned/corrections.ts";
+import { correctLabels, escapeJsonPointer, isSame, withVersionGuards } from "../../frame/owned/corrections.ts";
 import { stepsOfKubeService } from "../../frame/owned/kube-service.ts";
 import { stepsOfRevisions } from "../../frame/owned/revisions.ts";
-import type { ServiceStep } from "../../frame/owned/steps.ts";
+import { type ServiceStep, stepsOfFinalizer } from "../../frame/owned/steps.ts";
 import { rolloutLimits } from "../rollout/limits.ts";
 import { planHostsRollout, planRemovalsFirst } from "../rollout/rollout.ts";
 import { isServingReplica, ordinalOf } from "../rollout/slots.ts";
 import type { DesiredSlot, HostsRolloutInput, RolloutPlan } from "../rollout/types.ts";
 import { slotDemand } from "./demand.ts";
-import { desiredReplica, desiredSlice, mutableSpec } from "./desired.ts";
+import { desiredReplica, desiredSlice, mutableSpec, placementReasonOf } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { type Runnable, runnablesOf } from "./templates.ts";
 
@@ -134,9 +129,16 @@ export function planService(draft: ServiceDraft, placed: readonly Placed[], hasR
   const created = replicasFor(draft, placed);
   const removals = [...rollout.removals, ...removalsToMakeRoom(draft, placed, hasRoom)];
   return [
-    ...(hasFinalizer(service) ? [] : [{ do: "addFinalizer", service } as const]),
+    ...stepsOfFinalizer(service),
     ...stepsOfKubeService(service, observed.kubeServices[0]),
-    ...created.map((object): ServiceStep => ({ do: "create", what: "replicas", object })),
+    ...created.map(
+      (object): ServiceStep => ({
+        do: "create",
+        what: "replicas",
+        object,
+        because: placementReasonOf(object),
+      }),
+    ),
     ...stepsOfSlices(observed, created),
     ...(resolution.at === "resolved" ? revisionSteps(observed, resolution) : []),
     ...stepsOfMutableSpec(observed, resolution),
@@ -158,10 +160,6 @@ function revisionSteps(observed: ServiceObserved, resolved: Resolved): ServiceSt
     data: () => toRevisionData({ service, model, backend }, template),
     running: replicas.map(({ spec }) => spec.template.revision),
   });
-}
-
-function hasFinalizer({ metadata }: InferenceService): boolean {
-  return metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
 }
 
 function replicasFor(
@@ -202,12 +200,13 @@ function stepsOfSlices(observed: ServiceObserved, created: readonly InferenceRep
   const { service, replicas, slices, hosts } = observed;
   const byName = new Map(slices.map((slice) => [slice.metadata.name, slice]));
   const steps: ServiceStep[] = [];
+  const because = "its agent publishes the endpoint of the replica there";
   for (const replica of [...replicas, ...created]) {
     const slice = byName.get(sliceName(replica.metadata.name));
     byName.delete(sliceName(replica.metadata.name));
     if (isBeingDeleted(replica)) continue;
     const desired = desiredSlice(replica, service, hosts.get(replica.spec.template.hostName));
-    if (slice === undefined) steps.push({ do: "create", what: "slices", object: desired });
+    if (slice === undefined) steps.push({ do: "create", what: "slices", object: desired, because });
     else steps.push(...correctionOf(slice, desired));
   }
   for (const object of byName.values()) {

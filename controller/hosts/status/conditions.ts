@@ -1,15 +1,14 @@
 /** The conditions of a service on hosts. They are always present, so `kubectl wait` can rely on them. Pure. */
-import { type Condition, type ConditionUpdate, setCondition } from "../../../src/api/conditions.ts";
+import { type Condition, type ConditionUpdate, withConditions } from "../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../src/engines/registry.ts";
-import { codeOfRejections, describeRejections } from "../../frame/apply/rejection.ts";
-import { isStoppedPhase, type PhaseStatus } from "../../frame/service/phase.ts";
+import { isStoppedPhase, type PhaseStatus, unknownUntilRead } from "../../frame/service/phase.ts";
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { hasLostReplicas, isReadingModel, readyReplicasText } from "./phase.ts";
 import { revisionProgressOf } from "./progress.ts";
 import { speedKnown } from "./speed.ts";
+import { rejectedCondition } from "../../frame/apply/rejection.ts";
 
 export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIso: string): Condition[] {
-  const { metadata, status } = facts.draft.observed.service;
   const updates = [
     { ...now, type: "Ready", status: now.phase === "Ready" ? ("True" as const) : ("False" as const) },
     available(facts, now),
@@ -21,10 +20,7 @@ export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIs
     keyRequired(facts),
     speedKnown(facts.draft),
   ];
-  return updates.flatMap((update) => {
-    const before = status?.conditions?.filter(({ type }) => type === update.type);
-    return setCondition(before, { ...update, observedGeneration: metadata.generation }, nowIso);
-  });
+  return withConditions(facts.draft.observed.service, [], updates, nowIso);
 }
 
 function available(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
@@ -61,10 +57,8 @@ function progressing(facts: HostsStatusFacts, { phase, reason, message }: PhaseS
 function degraded(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
   const type = "Degraded";
   if (phase === "Failed" || phase === "Degraded") return { type, status: "True", reason, message };
-  const rejected = codeOfRejections(facts.rejections ?? []);
-  if (rejected !== undefined) {
-    return { type, status: "True", reason: rejected, message: describeRejections(facts.rejections ?? []) };
-  }
+  const rejected = rejectedCondition(type, "True", facts.rejections ?? []);
+  if (rejected !== undefined) return rejected;
   const { resolution } = facts.draft;
   if (resolution.at === "blocked" && facts.desired > 0 && !isReadingModel(facts)) {
     return { type, status: "True", reason: resolution.code, message: resolution.message };
@@ -84,22 +78,14 @@ function placed(
     return { type, status: "Unknown", reason: now.reason, message: now.message };
   const [first] = unplaced;
   if (first !== undefined) return { type, status: "False", reason: first.code, message: first.message };
-  const rejected = codeOfRejections(rejections);
-  if (rejected !== undefined && live.length < desired)
-    return { type, status: "Unknown", reason: rejected, message: describeRejections(rejections) };
+  const rejected = rejectedCondition(type, "Unknown", rejections);
+  if (rejected !== undefined && live.length < desired) return rejected;
   return { type, status: "True", reason: desired === 0 ? "NothingWanted" : "AllPlaced", message: "" };
 }
 
 function honored({ draft }: HostsStatusFacts): ConditionUpdate {
   const type = "SpecHonored";
-  if (draft.resolution.at === "blocked") {
-    return {
-      type,
-      status: "Unknown",
-      reason: draft.resolution.code,
-      message: "unknown until the Model has been read",
-    };
-  }
+  if (draft.resolution.at === "blocked") return unknownUntilRead(type, draft.resolution);
   const { unhonored } = draft.resolution;
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
   const message = `ignored on hosts, or honored only as shown: ${unhonored.join(", ")}`;
@@ -109,14 +95,7 @@ function honored({ draft }: HostsStatusFacts): ConditionUpdate {
 /** For a service that runs, but probably not as the user intended. */
 function warnings({ draft: { resolution } }: HostsStatusFacts): ConditionUpdate {
   const type = "Warnings";
-  if (resolution.at === "blocked") {
-    return {
-      type,
-      status: "Unknown",
-      reason: resolution.code,
-      message: "unknown until the Model has been read",
-    };
-  }
+  if (resolution.at === "blocked") return unknownUntilRead(type, resolution);
   const { beyondTraining } = resolution;
   if (beyondTraining === undefined) return { type, status: "False", reason: "NoWarnings", message: "" };
   return { type, status: "True", reason: "ContextBeyondTraining", message: beyondTraining };
@@ -133,14 +112,7 @@ function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): Con
         : `replicas of an older revision need no key, until the rollout has replaced them: ${open.map(({ metadata }) => metadata.name).join(", ")}`;
     return { type, status: "False", reason: "NoAuth", message };
   }
-  if (resolution.at === "blocked") {
-    return {
-      type,
-      status: "Unknown",
-      reason: resolution.code,
-      message: "unknown until the Model has been read",
-    };
-  }
+  if (resolution.at === "blocked") return unknownUntilRead(type, resolution);
   const { template } = resolution;
   const status = "True";
   if (!isGated(template)) {

@@ -10,13 +10,7 @@ import { rejectionOf } from "../../frame/apply/rejection.ts";
 import type { RejectionRetries } from "../../frame/apply/retries.ts";
 import { buildCacheClaim } from "../../pods/workload/cache-claim.ts";
 import type { CacheSettings } from "../../pods/workload/contract.ts";
-import {
-  buildFetchJob,
-  buildFetchPolicy,
-  type CacheVolumeSpec,
-  type Download,
-  fetchJobName,
-} from "../../pods/workload/model-cache.ts";
+import { buildFetchJob, buildFetchPolicy, type CacheVolumeSpec, type Download, fetchJobName } from "../../pods/workload/model-cache.ts";
 import { secretVersionOf } from "../source/credentials.ts";
 import { isInspected } from "../source/inspections.ts";
 import { type CacheProblem, cacheProblem, jobEndOf, needsOtherSecret } from "./job.ts";
@@ -42,8 +36,7 @@ export async function reconcileCache(
   revision: string | undefined,
 ): Promise<Pick<CachePlan, "state" | "recheckAfterMs" | "waitsForSecret">> {
   const { retries, clock } = ports;
-  const retryMs = (isRefused: boolean) =>
-    retries.afterMs(keyOf(model.metadata), isRefused, clock.monotonicMs());
+  const retryMs = (isRefused: boolean) => retries.note(keyOf(model.metadata), isRefused, clock.monotonicMs());
   const plan = planCache(await observe(ports, model, volume, revision));
   if (plan.running !== undefined) ports.downloads.progress.follow(plan.running, keyOf(model.metadata));
   for (const step of plan.steps) {

@@ -1,44 +1,24 @@
 /** Publishes our own runtimes as BackendRuntimes. Helm could not: it refuses objects of kinds that the same release installs. */
-import { describeError } from "../../../src/api/errors.ts";
 import { LABEL_BUILT_IN, MANAGER_BUILT_IN } from "../../../src/api/group.ts";
 import { BACKEND_RUNTIMES } from "../../../src/api/kinds.ts";
 import { builtInBackends } from "../../../src/engines/built-in-backends.ts";
-import { explainFailure } from "../../../src/kube/errors.ts";
-import type { ApiResult, KubeClient } from "../../../src/kube/types.ts";
-import { waitMs } from "../../../src/kube/wait.ts";
-import { backoffMs } from "../../../src/util/backoff.ts";
-import type { Clock, Log } from "../../../src/util/ports.ts";
-
-export interface BuiltInPorts {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly signal: AbortSignal;
-}
+import type { ApiFailure } from "../../../src/kube/types.ts";
+import { type RetryPorts, retryWrite } from "../../frame/namespaces.ts";
 
 /**
  * Resolves when all of them are as in this version, and retries until then. What a user has changed in one is restored; an object
  * without our label is the user's own, and stays.
  */
-export async function publishBuiltInBackends(ports: BuiltInPorts): Promise<void> {
-  const { clock, log, signal } = ports;
-  let lastCode: string | undefined;
-  for (let attempt = 1; !signal.aborted; attempt += 1) {
-    const result = await publishAll(ports);
-    if (result.ok) return;
-    const error = explainFailure(result.error);
-    const text = `built-in BackendRuntimes cannot be published, retrying: ${describeError(error)}`;
-    if (error.code !== lastCode) log.warn({ code: error.code }, text);
-    lastCode = error.code;
-    await waitMs(clock, backoffMs(attempt, { firstMs: 500, capMs: 60_000 }), signal);
-  }
+export async function publishBuiltInBackends(ports: RetryPorts): Promise<void> {
+  const what = "built-in BackendRuntimes cannot be published";
+  await retryWrite(ports, what, 60_000, () => publishAll(ports));
 }
 
-async function publishAll({ client, log }: BuiltInPorts): Promise<ApiResult<unknown>> {
+async function publishAll({ client, log }: RetryPorts): Promise<ApiFailure | undefined> {
   const listed = await client.list(BACKEND_RUNTIMES);
-  if (!listed.ok) return listed;
+  if (!listed.ok) return listed.error;
   const byName = new Map(listed.value.items.map((one) => [one.metadata.name, one]));
-  let result: ApiResult<unknown> = listed;
+  let failure: ApiFailure | undefined;
   for (const object of builtInBackends()) {
     const { name } = object.metadata;
     const current = byName.get(name);
@@ -47,7 +27,7 @@ async function publishAll({ client, log }: BuiltInPorts): Promise<ApiResult<unkn
       continue;
     }
     const applied = await client.apply(BACKEND_RUNTIMES, object, { manager: MANAGER_BUILT_IN, current });
-    if (!applied.ok) result = applied;
+    if (!applied.ok) failure = applied.error;
   }
-  return result;
+  return failure;
 }

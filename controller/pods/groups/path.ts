@@ -3,19 +3,11 @@ import { LWS_INSTALL } from "../../../src/api/errors/pods.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import type { LeaderWorkerSet } from "../../../src/kube/workload-objects.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import { applyServiceSteps } from "../../frame/apply/apply.ts";
 import type { OwnedObjects } from "../../frame/owned/observe.ts";
 import { removals } from "../../frame/owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../../frame/service/path.ts";
 import { groupKindOf } from "../../frame/watches/group-kind.ts";
-import {
-  CONFLICT_RETRY_MS,
-  observePods,
-  offloadOf,
-  podsInputOf,
-  reportRestored,
-  updateQueue,
-} from "../pass.ts";
+import { CONFLICT_RETRY_MS, observePods, offloadOf, podsInputOf, reportRestored, updateQueue } from "../pass.ts";
 import { planPods } from "../plan.ts";
 import { countRefused, isInGroup } from "../pods.ts";
 import type { PodsPorts } from "../ports.ts";
@@ -56,7 +48,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const resolution = missingKind(ports) ?? live.blocked ?? resolveGroups(input);
   const hasPodMonitors = watches.podMonitors.isSynced();
   const steps = planPods({ service, own, model, backend: live.backend, resolution, hasPodMonitors });
-  const { obstacle, restored, applied, isBehind, rejections } = await applyServiceSteps(ports, steps);
+  const { obstacle, restored, applied, isBehind, rejections } = await ports.apply(steps);
   reportRestored(ports, service, restored);
   updateQueue(ports, key, pods);
   const status = planPodsStatus(

@@ -6,8 +6,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import { applyServiceSteps } from "../../frame/apply/apply.ts";
-import { describeRejections, type Rejection } from "../../frame/apply/rejection.ts";
+import { type Rejection, rejectedCondition } from "../../frame/apply/rejection.ts";
 import type { OwnedObjects } from "../../frame/owned/observe.ts";
 import type { ServiceStep } from "../../frame/owned/steps.ts";
 import { stepsOf } from "../../frame/owned/steps-of.ts";
@@ -21,17 +20,17 @@ export interface ScalingPorts extends ControllerPorts {
   readonly autoscaling: () => AutoscalingSettings;
 }
 
-export interface Scaled {
-  readonly conditions: readonly ConditionUpdate[];
-  readonly rejections: readonly Rejection[];
+export interface ScalingPlan {
+  readonly steps: readonly ServiceStep[];
+  readonly report: (rejections: readonly Rejection[]) => readonly ConditionUpdate[];
 }
 
-/** Observes, plans and applies. `runtime` is undefined until it is chosen; an existing autoscaler then stays. */
-export async function scaleService(
+/** `runtime` is undefined until it is chosen; an existing autoscaler then stays. */
+export function planScaling(
   ports: ScalingPorts,
   live: LiveService,
   { on, runtime }: { readonly on: RunsOn; readonly runtime: Runtime | undefined },
-): Promise<Scaled> {
+): ScalingPlan {
   const { service, own } = live;
   const isKnown = runtime !== undefined || on === "Hosts" || service.spec.autoscaling === undefined;
   const plan = isKnown
@@ -44,13 +43,11 @@ export async function scaleService(
         hasKEDA: ports.watches.scaledObjects.isSynced(),
       })
     : undefined;
-  const steps = plan === undefined ? [] : stepsOfScaler(plan, own);
-  const { rejections } = await applyServiceSteps(ports, steps);
   const [autoscaler] = own.autoscalers;
   const [scaledObject] = own.scaledObjects;
   return {
-    conditions: scalingConditions({ service, plan, autoscaler, scaledObject, rejections }),
-    rejections,
+    steps: plan === undefined ? [] : stepsOfScaler(plan, own),
+    report: (rejections) => scalingConditions({ service, plan, autoscaler, scaledObject, rejections }),
   };
 }
 
@@ -70,15 +67,11 @@ export function stepsOfScaler(
   own: Pick<OwnedObjects, "autoscalers" | "scaledObjects">,
 ): ServiceStep[] {
   const { autoscalers, scaledObjects } = own;
-  const others = plan.at === "HPA" ? scaledObjects : plan.at === "KEDA" ? autoscalers : [];
-  if (others.length > 0)
-    return [
-      ...stepsOf("autoscalers", undefined, autoscalers),
-      ...stepsOf("scaledObjects", undefined, scaledObjects),
-    ];
+  const autoscaler = plan.at === "HPA" && scaledObjects.length === 0 ? plan.object : undefined;
+  const scaledObject = plan.at === "KEDA" && autoscalers.length === 0 ? plan.object : undefined;
   return [
-    ...stepsOf("autoscalers", plan.at === "HPA" ? plan.object : undefined, autoscalers),
-    ...stepsOf("scaledObjects", plan.at === "KEDA" ? plan.object : undefined, scaledObjects),
+    ...stepsOf("autoscalers", autoscaler, autoscalers),
+    ...stepsOf("scaledObjects", scaledObject, scaledObjects),
   ];
 }
 
@@ -105,11 +98,8 @@ const NEEDS_LOAD =
 export function scalingConditions(facts: ScalingFacts): ConditionUpdate[] {
   const { service, plan, rejections } = facts;
   if (service.spec.autoscaling === undefined) return [];
-  const [rejection] = rejections;
-  if (rejection !== undefined)
-    return [
-      { type: ACTIVE, status: "False", reason: rejection.code, message: describeRejections(rejections) },
-    ];
+  const rejected = rejectedCondition(ACTIVE, "False", rejections);
+  if (rejected !== undefined) return [rejected];
   switch (plan?.at) {
     case undefined:
       return [{ type: ACTIVE, ...UNKNOWN, message: "unknown until the runtime of the service is known" }];

@@ -106,7 +106,7 @@ test("the requests of a service are unknown as long as one of its ready pods can
     fire?.();
     await vi.waitFor(() => expect(alarm).toBeDefined(), WAIT);
     const { own } = observeService(watches as unknown as Watches, "a/chat");
-    const { performance } = live.of({ key: "a/chat", service, own });
+    const { performance } = live.update({ key: "a/chat", service, own });
     return requestsOf({
       ...service,
       spec: { replicas: 1 },
@@ -140,7 +140,7 @@ test("pods that became ready at a change of leader are unknown until they have b
     const options = { clock, signal: end.signal, onChange: () => {}, onUse: () => {} };
     const live = startLivePerformance({ ...options, watches: watches as unknown as Watches });
     const { own } = observeService(watches as unknown as Watches, "a/chat");
-    return live.of({ key: "a/chat", service, own }).performance;
+    return live.update({ key: "a/chat", service, own }).performance;
   };
   expect(performanceWith({ readyReplicas: 0 })).toEqual({ requestsUnknown: true });
   expect(performanceWith({ readyReplicas: 1 })).toBeUndefined();

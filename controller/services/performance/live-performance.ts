@@ -51,7 +51,7 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
     for (const key of keys) {
       const { service, own } = observeService(watches, key);
       if (service === undefined) continue;
-      const { performance, use, recheckAfterMs } = of({ key, service, own });
+      const { performance, use, recheckAfterMs } = update({ key, service, own });
       if (use === "busy") onUse(key);
       const isWritten = isDeepEqual(performance, service.status?.performance);
       const afterMs = isWritten ? recheckAfterMs : 0;
@@ -65,7 +65,7 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
       return uid !== undefined && uid === uidLabelOf(pod);
     });
   const loads = startPodLoads({ pods, clock, signal, onRead: compare });
-  const of: LivePerformance["of"] = ({ key, service, own }) => {
+  const update: LivePerformance["update"] = ({ key, service, own }) => {
     const last = written.get(key);
     const before = last === undefined ? service.status?.performance : last.performance;
     const pods = own.pods.filter(servesRequests);
@@ -86,7 +86,7 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
     return { performance, use: useOf(exact), recheckAfterMs: dueInMs };
   };
   return {
-    of,
+    update,
     compare,
     forget: (key) => {
       written.delete(key);

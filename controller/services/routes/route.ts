@@ -7,8 +7,7 @@ import { modelNamesOf } from "../../../src/api/inference-service/roles.ts";
 import type { AIGatewayRoute, HttpRoute } from "../../../src/kube/gateway-objects.ts";
 import type { StatusCondition } from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
-import { applyServiceSteps } from "../../frame/apply/apply.ts";
-import { describeRejections, type Rejection } from "../../frame/apply/rejection.ts";
+import { type Rejection, rejectedCondition } from "../../frame/apply/rejection.ts";
 import type { OwnedObjects } from "../../frame/owned/observe.ts";
 import type { ServiceStep } from "../../frame/owned/steps.ts";
 import { stepsOf } from "../../frame/owned/steps-of.ts";
@@ -26,37 +25,42 @@ export interface RoutePorts extends ControllerPorts {
 export interface RoutedService {
   readonly gateway: InferenceServiceStatus["gateway"];
   readonly conditions: readonly ConditionUpdate[];
-  readonly rejections: readonly Rejection[];
 }
 
-const NO_ROUTE: RoutedService = { gateway: undefined, conditions: [], rejections: [] };
+export interface RoutePlan {
+  readonly steps: readonly ServiceStep[];
+  readonly report: (rejections: readonly Rejection[]) => RoutedService;
+}
 
-/** Observes, plans and applies. Nothing happens if the cluster lacks the kinds. */
-export async function routeService(ports: RoutePorts, live: LiveService): Promise<RoutedService> {
+const NO_ROUTE: RoutedService = { gateway: undefined, conditions: [] };
+
+/** Reads the watches and plans. Nothing happens if the cluster lacks the kinds. */
+export function planRoute(ports: RoutePorts, live: LiveService): RoutePlan {
   const { service, own } = live;
   const gateway = gatewayOf(service, ports.routes);
   const kinds = ports.watches.routeKinds();
   // Without its objects in the cache, a service would seem to have none.
-  if (kinds === "unknown") return gateway === undefined ? NO_ROUTE : lastReport(service);
+  if (kinds === "unknown") return reported(gateway === undefined ? NO_ROUTE : lastReport(service));
   if (kinds === "missing")
-    return gateway === undefined
-      ? NO_ROUTE
-      : problem("GatewayKindsMissing", "the cluster lacks the kinds of Envoy AI Gateway");
+    return reported(
+      gateway === undefined
+        ? NO_ROUTE
+        : problem("GatewayKindsMissing", "the cluster lacks the kinds of Envoy AI Gateway"),
+    );
   if (gateway === undefined || gateway === "unset") {
-    const { rejections } = await applyServiceSteps(ports, stepsOfRoute(undefined, own));
-    if (gateway === undefined) return { ...NO_ROUTE, rejections };
-    return { ...problem("GatewayNotSet", "no Gateway is named for the route of the service"), rejections };
+    const unset = () => problem("GatewayNotSet", "no Gateway is named for the route of the service");
+    return reported(gateway === undefined ? NO_ROUTE : unset(), stepsOfRoute(undefined, own));
   }
   // Everything that is created is cleaned up by the finalizer, so a new service gets its route in the next pass.
-  if (service.metadata.finalizers?.includes(FINALIZER_SERVICE) !== true) return lastReport(service);
-  return apply(ports, live, gateway);
+  if (service.metadata.finalizers?.includes(FINALIZER_SERVICE) !== true) return reported(lastReport(service));
+  return planOn(ports, live, gateway);
 }
 
-async function apply(
-  ports: RoutePorts,
-  { key, service, own }: LiveService,
-  gateway: GatewayName,
-): Promise<RoutedService> {
+function reported(service: RoutedService, steps: readonly ServiceStep[] = []): RoutePlan {
+  return { steps, report: () => service };
+}
+
+function planOn(ports: RoutePorts, { key, service, own }: LiveService, gateway: GatewayName): RoutePlan {
   const { watches } = ports;
   const adapters = modelNamesOf(service.spec).adapters.map(({ name }) => name);
   const isRouted = (other: string) => {
@@ -68,26 +72,17 @@ async function apply(
     other === key ? endpoints.length > 0 : hasReadyReplicas(watches.services.get(other));
   const names = routeNamesOf(service, adapters, watches.publicNames, { isRouted, hasEndpoints });
   const objects = routeObjects({ service, gateway, endpoints, names });
-  const { rejections } = await applyServiceSteps(ports, stepsOfRoute(objects, own));
-  const [rejection] = rejections;
   const [route] = own.aiGatewayRoutes;
-  const condition =
-    rejection === undefined
-      ? routeCondition({
-          gateway,
-          endpoints: endpoints.length,
-          route,
-          httpRoute: watches.httpRoutes.get(key),
-        })
-      : ({
-          type: GATEWAY_READY,
-          status: "False",
-          reason: rejection.code,
-          message: describeRejections(rejections),
-        } as const);
-  const routeReady = condition.status === "True";
+  const httpRoute = watches.httpRoutes.get(key);
+  const found = routeCondition({ gateway, endpoints: endpoints.length, route, httpRoute });
   const modelName = modelNameOf(service, names);
-  return { gateway: { routeReady, modelName }, conditions: [condition], rejections };
+  return {
+    steps: stepsOfRoute(objects, own),
+    report: (rejections) => {
+      const condition = rejectedCondition(GATEWAY_READY, "False", rejections) ?? found;
+      return { gateway: { routeReady: condition.status === "True", modelName }, conditions: [condition] };
+    },
+  };
 }
 
 /** The name that the user asks for, else the shortest one of the service. */

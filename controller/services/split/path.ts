@@ -4,14 +4,11 @@ import { getCondition, setCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import type { Clock } from "../../../src/util/ports.ts";
-import { applyServiceSteps } from "../../frame/apply/apply.ts";
-import type { StepPorts } from "../../frame/apply/run.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../../frame/service/path.ts";
 import { spillOver } from "./split.ts";
+import type { ControllerPorts } from "../../frame/ports.ts";
 
-interface Parts extends StepPorts {
-  readonly clock: Clock;
+interface Parts extends Pick<ControllerPorts, "apply" | "clock"> {
   readonly hosts: ServicePath;
   readonly pods: ServicePath;
 }
@@ -73,10 +70,7 @@ async function leaveDrainedHosts(
   const ready = results.reduce((sum, { status }) => sum + (status.readyReplicas ?? 0), 0);
   const leaving = results.flatMap(({ staying = [] }) => staying).slice(0, Math.max(0, ready - desired));
   const because = "its host is being drained, and a pod serves in its place";
-  await applyServiceSteps(
-    ports,
-    leaving.map((object) => ({ do: "remove", what: "replicas", object, because })),
-  );
+  await ports.apply(leaving.map((object) => ({ do: "remove", what: "replicas", object, because })));
 }
 
 function withReplicas(live: LiveService, replicas: number): LiveService {
