@@ -63,7 +63,7 @@ test("hosts are listed with what is on them, as text and as JSON", async () => {
   expect(code).toBe(0);
   const line = stdout.split("\n").find((one) => one.startsWith(`${host} `));
   expect(line).toMatch(
-    /Ready, cordoned +1\/2 +1 GiB of 48 GiB +Apple M4 +192\.168\.1\.21 +darwin 26\.1 +0\.1\.0/,
+    /Ready, cordoned +1\/2 +1 GiB of 48 GiB +Apple M4 +192\.168\.1\.21 +macOS 26\.1 +0\.1\.0/,
   );
   const json = JSON.parse((await runVerb(["host", "list", "-o", "json"], desk)).stdout);
   expect(json).toContainEqual(expect.objectContaining({ name: host, replicas: 2, readyReplicas: 1 }));

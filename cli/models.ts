@@ -18,15 +18,7 @@ import { errorMessage } from "../src/util/error-message.ts";
 import { compareText } from "../src/util/text.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
-import {
-  addClusterFlags,
-  type ClusterFlags,
-  type OutputFormat,
-  outputFlag,
-  parseHostName,
-  parseName,
-  timeoutOption,
-} from "./cluster/flags.ts";
+import { addClusterFlags, type ClusterFlags, type OutputFormat, outputFlag, parseHostName, parseName, timeoutOption } from "./cluster/flags.ts";
 import { listVisible, missingOf, type Visible } from "./cluster/visible.ts";
 import { becomeAgentUser } from "./install/installed-agent.ts";
 import { findLocalAgent } from "./install/local-agent.ts";
@@ -39,6 +31,7 @@ import { createJsonLog } from "./program/json-log.ts";
 import { printNote, printResult } from "./program/output.ts";
 import { listenForStop, type StopRequest } from "./program/stop-signals.ts";
 import { formatTable } from "./program/table.ts";
+import { downloadText } from "../src/verdicts/download.ts";
 
 interface Flags extends LocalAgentFlags, ClusterFlags {
   readonly output: OutputFormat;
@@ -199,9 +192,9 @@ function textOf(command: ModelCommand, answer: Answer): string {
 }
 
 /** Overwrites one line of the terminal. */
-function showProgress({ bytes, totalBytes }: FetchProgress): void {
-  const of = totalBytes === undefined ? "" : ` of ${formatBytes(totalBytes)}`;
-  process.stderr.write(`\r\x1b[K${formatBytes(bytes)}${of}${bytes === totalBytes ? "\n" : ""}`);
+function showProgress(progress: FetchProgress): void {
+  const end = progress.bytes === progress.totalBytes ? "\n" : "";
+  process.stderr.write(`\r\x1b[K${downloadText(progress)}${end}`);
 }
 
 interface LocalAgentFlags {

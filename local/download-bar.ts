@@ -1,26 +1,21 @@
 /** A bar for the progress of a download, on a terminal. */
 import { SingleBar } from "cli-progress";
-
-export interface DownloadProgress {
-  readonly bytes: number;
-  readonly totalBytes: number;
-}
+import type { Download } from "../src/verdicts/download.ts";
 
 export interface DownloadBar {
-  /** Shows or moves the bar; `undefined` removes it. */
-  readonly update: (progress: DownloadProgress | undefined) => void;
+  /** Shows or moves the bar; removes it without a download, or while its size is unknown. */
+  readonly update: (download: Download | undefined) => void;
 }
 
 export function createDownloadBar(stream: NodeJS.WriteStream, { indent = "" } = {}): DownloadBar {
   let bar: SingleBar | undefined;
   return {
-    update: (progress) => {
-      if (progress === undefined) {
+    update: ({ bytes, totalBytes } = { bytes: 0 }) => {
+      if (totalBytes === undefined) {
         bar?.stop();
         bar = undefined;
         return;
       }
-      const { bytes, totalBytes } = progress;
       const mib = Math.round(totalBytes / 2 ** 20);
       if (bar === undefined) {
         const format = `${indent}fetching {bar} {percentage}% of {mib} MiB, {eta_formatted} left`;

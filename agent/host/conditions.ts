@@ -2,7 +2,7 @@
 import { realpath } from "node:fs/promises";
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { HostRuntime } from "../../src/api/host.ts";
-import { hostConditions } from "../../src/doctor/host-conditions.ts";
+import { hostConditions } from "./doctor-conditions.ts";
 import type { Readings, TakenReadings } from "../../src/doctor/readings.ts";
 import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readFileVault, readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";

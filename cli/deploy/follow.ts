@@ -1,7 +1,7 @@
 /** Follows a service until it is Ready, and prints the phases of the service, its Model and its replicas, and the downloads. */
 
 import { lacksFile } from "../../controller/frame/scheduler/refusals.ts";
-import { createDownloadBar, type DownloadProgress } from "../../local/download-bar.ts";
+import { createDownloadBar } from "../../local/download-bar.ts";
 import { type ErrorCode, errorCatalog, MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -14,6 +14,7 @@ import { printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { printable } from "../program/table.ts";
 import { rolloutProgressOf } from "../rollout/progress.ts";
+import { type Download, sumOfDownloads } from "../../src/verdicts/download.ts";
 
 /** Throws NotReadyInTime, with the last phases, and the reason of a service that failed. */
 export async function followService(
@@ -29,8 +30,8 @@ export async function followService(
     bar.update(undefined);
     printNote(line);
   };
-  const showDownload = (progress: DownloadProgress | undefined): void =>
-    bar.update(process.stderr.isTTY ? progress : undefined);
+  const showDownload = (download: Download | undefined): void =>
+    bar.update(process.stderr.isTTY ? download : undefined);
   const shown = new Map<string, string>();
   const report = (who: string, phase: string | undefined, message: string | undefined): void => {
     if (phase === undefined) return;
@@ -53,7 +54,7 @@ export async function followService(
         status,
       } of replicas.list())
         report(`replica ${own.name} on ${template.hostName}`, status?.phase, status?.message);
-      showDownload(sumOf(replicas.list().map(({ status }) => status?.progress)));
+      showDownload(sumOfDownloads(replicas.list().flatMap(({ status }) => status?.progress ?? [])));
     });
     const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, () => {
       for (const { status } of services.list()) {
@@ -88,17 +89,4 @@ function terminalFailure({ metadata }: InferenceService, reason: string, message
     summary: "correct the cause, or delete the service; details",
     command: `metalbridge describe ${name} -n ${namespace}`,
   });
-}
-
-function sumOf(
-  all: readonly ({ readonly bytes: number; readonly totalBytes?: number | undefined } | undefined)[],
-): DownloadProgress | undefined {
-  const known = all.flatMap((one) =>
-    one?.totalBytes === undefined ? [] : [{ bytes: one.bytes, totalBytes: one.totalBytes }],
-  );
-  if (known.length === 0) return undefined;
-  return known.reduce((sum, one) => ({
-    bytes: sum.bytes + one.bytes,
-    totalBytes: sum.totalBytes + one.totalBytes,
-  }));
 }

@@ -9,6 +9,7 @@ import { agoOf } from "../program/age.ts";
 import { overviewOf } from "../status/overview.ts";
 import { conditionSection, eventSection } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
+import { hostText, osText } from "../../src/verdicts/host.ts";
 
 export interface HostDetails {
   readonly host: Host;
@@ -34,15 +35,14 @@ export function renderHost(facts: HostDetails, nowMs: number): string {
 function headOf({ host, lease }: HostDetails, nowMs: number): readonly Field[] {
   const { metadata, spec, status } = host;
   const { info, addresses = [] } = status ?? {};
-  const [line] = overviewOf([host], [], []).hosts;
   return [
     ["Name", metadata.name],
-    ["State", line?.state],
+    ["State", hostText(host)],
     ["Lease", leaseOf(lease, nowMs)],
     ["Serves on", addresses.join(", ")],
     ["May serve on", spec.addresses.join(", ")],
     ["Machine", machineOf(info)],
-    ["OS", wordsOf(info?.os, info?.osVersion, info?.arch)],
+    ["OS", [osText(host), info?.arch ?? ""].join(" ").trim()],
     ["Agent", info?.agentVersion],
     ["Booted", agoOf(info?.bootTime, nowMs)],
     ["Labels", labelsOf(metadata.labels)],
@@ -114,7 +114,7 @@ function replicaSection(replicas: HostDetails["replicas"]): Section {
   if (replicas === "forbidden") return { title, lines: ["this credential may not list replicas"] };
   const rows = overviewOf([], [], replicas).replicas.map((replica) => [
     keyOf(replica),
-    replica.isReachable ? replica.phase : `${replica.phase}, host unreachable`,
+    replica.state,
     formatBytes(replica.claimBytes),
     String(replica.port ?? ""),
     String(replica.restarts),
@@ -128,10 +128,6 @@ function labelsOf(labels: Readonly<Record<string, string>> = {}): string {
   return Object.entries(labels)
     .map(([name, value]) => `${name}=${value}`)
     .join(", ");
-}
-
-function wordsOf(...words: readonly (string | undefined)[]): string {
-  return words.filter((word) => word !== undefined).join(" ");
 }
 
 function bytesOf(bytes: number | undefined): string | undefined {

@@ -1,5 +1,4 @@
 /** The description of a replica. Pure. */
-import { getCondition } from "../../src/api/conditions.ts";
 import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica, LastExit, ReplicaModel } from "../../src/api/inference-replica.ts";
@@ -11,9 +10,11 @@ import { hostInUrl } from "../../src/util/host-in-url.ts";
 import { ageOf, agoOf } from "../program/age.ts";
 import { claimParts } from "../program/claim-parts.ts";
 import { printable } from "../program/table.ts";
-import { overviewOf } from "../status/overview.ts";
 import { conditionSection, eventSection, performanceText } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
+import { downloadText } from "../../src/verdicts/download.ts";
+import { hostText } from "../../src/verdicts/host.ts";
+import { exitText, isHostReachable, phaseSince } from "../../src/verdicts/replica.ts";
 
 export interface ReplicaFacts {
   readonly replica: InferenceReplica;
@@ -39,16 +40,15 @@ function headOf(facts: ReplicaFacts, nowMs: number): readonly Field[] {
   const { replica, host } = facts;
   const { metadata, spec, status } = replica;
   const { hostName } = spec.template;
-  const [line] = host === undefined ? [] : overviewOf([host], [], []).hosts;
   return [
     ["Name", metadata.name],
     ["Namespace", metadata.namespace],
     ["Service", serviceOf(facts)],
-    ["Host", `${hostName} (${line === undefined ? "not found, or not readable" : line.state})`],
+    ["Host", `${hostName} (${host === undefined ? "not found, or not readable" : hostText(host)})`],
     ["Phase", phaseOf(replica, nowMs)],
     ["Message", status?.message],
     ["Leaving", leavingOf(replica, nowMs)],
-    ["Download", progressOf(status?.progress)],
+    ["Download", status?.progress && downloadText(status.progress)],
     ["Listens on", listensOn(host, status?.port)],
     ["Process", processOf(replica, nowMs)],
     ["Performance", performanceText(status?.performance)],
@@ -66,16 +66,13 @@ function serviceOf({ replica, service }: ReplicaFacts): string {
 }
 
 /** Includes the reachability of the host, because a dead agent cannot update its own Ready condition. */
-function phaseOf({ status }: InferenceReplica, nowMs: number): string {
+function phaseOf(replica: InferenceReplica, nowMs: number): string {
+  const { status } = replica;
   const { phase = "Pending", reason } = status ?? {};
-  const since = ageOf(
-    status?.transitions?.at(-1)?.at ?? (phase === "Ready" ? status?.readyAt : undefined),
-    nowMs,
-  );
-  const unreachable = getCondition(status?.conditions, "HostReachable")?.status === "False";
+  const since = ageOf(phaseSince(replica), nowMs);
   const retry = status?.nextTryAt && `next attempt at ${status.nextTryAt}`;
   const words = [`${phase}${since === undefined ? "" : ` for ${since}`}`, reason, retry];
-  return [...words, unreachable ? "but its host is unreachable" : undefined]
+  return [...words, isHostReachable(replica) ? undefined : "but its host is unreachable"]
     .filter((word) => word !== undefined)
     .join(", ");
 }
@@ -86,14 +83,6 @@ function leavingOf({ metadata, spec }: InferenceReplica, nowMs: number): string 
   if (drain === undefined) return deleted === undefined ? undefined : `deleted ${deleted}`;
   const until = drain.deadline === undefined ? "" : `, until ${drain.deadline} at the latest`;
   return `draining: ${drain.reason}${until}${deleted === undefined ? "" : `; deleted ${deleted}`}`;
-}
-
-function progressOf(progress: NonNullable<InferenceReplica["status"]>["progress"]): string | undefined {
-  if (progress === undefined) return undefined;
-  const { bytes, totalBytes, bytesPerSecond } = progress;
-  const total = totalBytes === undefined ? "" : ` of ${formatBytes(totalBytes)}`;
-  const speed = bytesPerSecond === undefined ? "" : `, ${formatBytes(bytesPerSecond)}/s`;
-  return `${formatBytes(bytes)}${total}${speed}`;
 }
 
 function listensOn(host: Host | undefined, port: number | undefined): string | undefined {
@@ -128,14 +117,8 @@ function transitionSection({ status }: InferenceReplica, nowMs: number): Section
 function exitSection(exit: LastExit | undefined, nowMs: number): Section {
   const title = "Last exit";
   if (exit === undefined) return { title, lines: [] };
-  const { code, signal, killedByUs, reason, at, logTail = "" } = exit;
-  const exitStatus = signal ?? (code === undefined ? "exit status unknown" : `exit code ${code}`);
-  const about = [
-    exitStatus,
-    killedByUs === true ? "stopped by the agent" : undefined,
-    reason,
-    agoOf(at, nowMs),
-  ];
+  const { at, logTail = "" } = exit;
+  const ago = agoOf(at, nowMs);
   const tail = logTail
     .trimEnd()
     .split("\n")
@@ -143,7 +126,7 @@ function exitSection(exit: LastExit | undefined, nowMs: number): Section {
   return {
     title,
     lines: [
-      about.filter((word) => word !== undefined).join(", "),
+      ago === undefined ? exitText(exit) : `${exitText(exit)}, ${ago}`,
       ...tail.map((line) => `| ${printable(line)}`),
     ],
   };

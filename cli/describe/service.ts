@@ -16,6 +16,9 @@ import { compareText } from "../../src/util/text.ts";
 import { ageOf, agoOf } from "../program/age.ts";
 import { conditionSection, eventSection, performanceText } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
+import { desiredOf } from "../../src/api/inference-service/serving.ts";
+import { restartsOf, stateOfPod } from "../../src/verdicts/pod.ts";
+import { phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 
 export interface ServiceFacts {
   readonly service: InferenceService;
@@ -73,10 +76,10 @@ function modelOf(name: string, model: Model | undefined): string {
   return `${name} (${about.join(", ")})`;
 }
 
-function replicasOf({ spec, status }: InferenceService): string {
-  const desired = status?.desiredReplicas ?? spec.replicas;
+function replicasOf(service: InferenceService): string {
+  const { status } = service;
   const { readyReplicas = 0, updatedReplicas = 0, replicas = 0 } = status ?? {};
-  return `${desired} desired, ${readyReplicas} ready, ${updatedReplicas} of the newest revision, ${replicas} total`;
+  return `${desiredOf(service)} desired, ${readyReplicas} ready, ${updatedReplicas} of the newest revision, ${replicas} total`;
 }
 
 function idleOf(status: InferenceService["status"], nowMs: number): string | undefined {
@@ -138,19 +141,18 @@ function rolloutOf({
 function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Section {
   const newest = service.status?.updateRevision;
   const sorted = replicas.toSorted((a, b) => compareText(a.metadata.name, b.metadata.name));
-  const rows = sorted.map(({ metadata, spec, status }) => {
+  const rows = sorted.map((replica) => {
+    const { metadata, spec, status } = replica;
     const { hostName, revision } = spec.template;
-    const unreachable = getCondition(status?.conditions, "HostReachable")?.status === "False";
-    const phase = status?.phase ?? "Pending";
     return [
       metadata.name,
-      unreachable ? `${phase}, host unreachable` : phase,
+      phaseText(replica),
       hostName,
       newest === undefined || newest === revision ? revision : `${revision} (old)`,
       formatBytes(spec.memory.claimBytes),
       String(status?.restarts ?? 0),
       ageOf(metadata.creationTimestamp, nowMs) ?? "",
-      phase === "Ready" ? "" : (status?.message ?? ""),
+      stateOfReplica(replica).message,
     ];
   });
   const titles = ["REPLICA", "PHASE", "HOST", "REVISION", "CLAIM", "RESTARTS", "AGE", "MESSAGE"];
@@ -160,22 +162,18 @@ function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Sec
 function podSection({ service, pods }: ServiceFacts, nowMs: number): Section {
   const newest = service.status?.updateRevision;
   const sorted = pods.toSorted((a, b) => compareText(a.metadata.name, b.metadata.name));
-  const rows = sorted.map(({ metadata, spec, status }) => {
+  const rows = sorted.map((pod) => {
+    const { metadata, spec } = pod;
     const revision = metadata.labels?.[LABEL_REVISION] ?? "";
-    const conditions = status?.conditions ?? [];
-    const isReady = conditions.some(({ type, status }) => type === "Ready" && status === "True");
-    const containers = status?.containerStatuses ?? [];
-    const waiting = containers.map(({ state }) => state?.waiting).find((one) => one !== undefined);
-    const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
-    const phase = isReady ? "Ready" : (waiting?.reason ?? status?.phase ?? "Pending");
+    const { word, message } = stateOfPod(pod);
     return [
       metadata.name,
-      metadata.deletionTimestamp === undefined ? phase : "Terminating",
+      word,
       spec.nodeName ?? "",
       newest === undefined || newest === revision ? revision : `${revision} (old)`,
-      String(containers.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0)),
+      String(restartsOf(pod)),
       ageOf(metadata.creationTimestamp, nowMs) ?? "",
-      waiting?.message ?? unscheduled?.message ?? status?.message ?? "",
+      message,
     ];
   });
   const titles = ["POD", "PHASE", "NODE", "REVISION", "RESTARTS", "AGE", "MESSAGE"];

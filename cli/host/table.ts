@@ -4,6 +4,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { ageOf } from "../program/age.ts";
 import { formatTable } from "../program/table.ts";
 import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview.ts";
+import { osText } from "../../src/verdicts/host.ts";
 
 export interface HostEntry extends OverviewHostLine {
   readonly replicas: number;
@@ -28,9 +29,9 @@ export function hostEntries(
     return {
       ...line,
       replicas: own.length,
-      readyReplicas: own.filter(({ phase, isReachable }) => phase === "Ready" && isReachable).length,
+      readyReplicas: own.filter((replica) => replica.isServing).length,
       addresses: addresses.length > 0 ? addresses : (host?.spec?.addresses ?? []),
-      os: [info?.os, info?.osVersion].filter((word) => word !== undefined).join(" "),
+      os: host === undefined ? "" : osText(host),
       agentVersion: info?.agentVersion ?? "",
       createdAt: host?.metadata.creationTimestamp,
     };

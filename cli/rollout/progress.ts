@@ -2,6 +2,7 @@
 import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
+import { desiredOf } from "../../src/api/inference-service/serving.ts";
 
 export interface RolloutProgress {
   /** `stopped`: it does not resume without a change. */
@@ -48,12 +49,10 @@ function isObserved({ metadata, spec, status }: Model, source = spec.source): bo
   return (status?.observedGeneration ?? generation) >= generation && source === spec.source;
 }
 
-function missing(
-  { spec, status }: InferenceService,
-  progressing: Condition | undefined,
-): RolloutProgress | undefined {
+function missing(service: InferenceService, progressing: Condition | undefined): RolloutProgress | undefined {
+  const { status } = service;
   const { replicas = 0, updatedReplicas = 0, readyReplicas = 0 } = status ?? {};
-  const desired = status?.desiredReplicas ?? spec.replicas;
+  const desired = desiredOf(service);
   const reported = progressing?.status === "True" ? progressing.message : "";
   const moving = (counted: string): RolloutProgress => {
     const why = status?.waitingFor === undefined ? "" : `; waiting for ${status.waitingFor}`;
@@ -69,8 +68,9 @@ function missing(
   return progressing?.status === "True" ? moving("the controller is not done yet") : undefined;
 }
 
-function done({ metadata, spec, status }: InferenceService): RolloutProgress {
-  const desired = status?.desiredReplicas ?? spec.replicas;
+function done(service: InferenceService): RolloutProgress {
+  const { metadata, status } = service;
+  const desired = desiredOf(service);
   if (desired === 0) return { at: "done", message: `service ${metadata.name} is scaled to 0 replicas` };
   const revision = status?.updateRevision === undefined ? "" : ` of revision ${status.updateRevision}`;
   return {

@@ -1,19 +1,20 @@
 /** Hosts, services and replicas as data for `status`, `top`, `host list` and `describe`. Pure. */
 
-import { type Condition, getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
-import { NEVER_SEEN } from "../../src/api/joined.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { compareText } from "../../src/util/text.ts";
+import { readyText, whyNotReady } from "../../src/api/inference-service/serving.ts";
+import { hostText } from "../../src/verdicts/host.ts";
+import { isHostReachable, isServing, phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 
 export interface OverviewHostLine {
   readonly name: string;
-  /** "Ready", or the reason why the host is not ready. */
+  /** "Ready", or "Unreachable (LeaseExpired), cordoned". */
   readonly state: string;
   readonly machine: string;
   readonly claimedBytes: number;
@@ -39,7 +40,10 @@ export interface ReplicaLine {
   readonly name: string;
   readonly host: string;
   readonly phase: string;
+  /** The phase, with "host unreachable" where it may be out of date. */
+  readonly state: string;
   readonly isReachable: boolean;
+  readonly isServing: boolean;
   readonly claimBytes: number;
   readonly port: number | undefined;
   readonly restarts: number;
@@ -83,10 +87,10 @@ export function leadershipNote(lease: Lease | undefined, nowMs: number): string 
 }
 
 function hostLine(host: Host): OverviewHostLine {
-  const { metadata, spec, status } = host;
+  const { metadata, status } = host;
   return {
     name: metadata.name,
-    state: hostState(spec, status),
+    state: hostText(host),
     machine: status?.info?.chip ?? status?.info?.arch ?? "",
     claimedBytes: status?.memory?.claimedBytes ?? 0,
     budgetBytes: budgetOf(host),
@@ -102,58 +106,35 @@ function budgetOf(host: Parameters<typeof hostBudget>[0]): number | undefined {
   return budget.known ? budget.bytes : undefined;
 }
 
-/** Conditions of the controller come first, because a dead agent cannot update its own Ready condition. */
-function hostState(spec: Host["spec"] | undefined, status: Host["status"]): string {
-  const { conditions } = status ?? {};
-  const is = (type: string) => isConditionTrue(conditions, type);
-  const drain = is("Drained") ? ["drained"] : ["draining"];
-  return [
-    healthOf(conditions),
-    ...(spec?.unschedulable === true ? ["cordoned"] : []),
-    ...(spec?.drain === true ? drain : []),
-    ...(is("Flapping") ? ["flapping"] : []),
-  ].join(", ");
-}
-
-function healthOf(conditions: readonly Condition[] | undefined): string {
-  for (const [type, bad] of [
-    ["Lost", "True"],
-    ["Reachable", "False"],
-    ["Ready", "False"],
-  ] as const) {
-    const condition = getCondition(conditions, type);
-    if (condition?.status === bad) return condition.reason;
-  }
-  if (getCondition(conditions, "Reachable")?.reason === NEVER_SEEN) return NEVER_SEEN;
-  return isConditionTrue(conditions, "Ready") ? "Ready" : "Unknown";
-}
-
-function serviceLine({ metadata, spec, status }: InferenceService): ServiceLine {
-  const phase = status?.phase ?? "Pending";
+function serviceLine(service: InferenceService): ServiceLine {
+  const { metadata, spec, status } = service;
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name,
-    phase,
-    ready: `${status?.readyReplicas ?? 0}/${status?.desiredReplicas ?? spec.replicas}`,
+    phase: status?.phase ?? "Pending",
+    ready: readyText(service),
     on: status?.on ?? "",
     model: mainModelOf(spec),
     endpoint: status?.endpoint ?? "",
-    message: phase === "Ready" ? "" : (status?.message ?? ""),
+    message: whyNotReady(status),
   };
 }
 
-function replicaLine({ metadata, spec, status }: InferenceReplica): ReplicaLine {
+function replicaLine(replica: InferenceReplica): ReplicaLine {
+  const { metadata, spec, status } = replica;
   const phase = status?.phase ?? "Pending";
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name,
     host: spec.template.hostName,
     phase,
-    isReachable: getCondition(status?.conditions, "HostReachable")?.status !== "False",
+    state: phaseText(replica),
+    isReachable: isHostReachable(replica),
+    isServing: isServing(replica),
     claimBytes: spec.memory.claimBytes,
     port: status?.port,
     restarts: status?.restarts ?? 0,
-    message: phase === "Ready" ? "" : (status?.message ?? ""),
+    message: stateOfReplica(replica).message,
     download: phase === "Fetching" ? status?.progress : undefined,
   };
 }

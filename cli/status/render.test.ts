@@ -62,7 +62,7 @@ describe("status", () => {
       condition("Reachable", "False", "LeaseExpired"),
     ]);
     const [line] = overviewOf([gone], [], []).hosts;
-    expect(line?.state).toBe("LeaseExpired");
+    expect(line?.state).toBe("Unreachable (LeaseExpired)");
   });
 
   it("shows the budget that placement counts with", () => {
@@ -104,12 +104,12 @@ describe("status", () => {
     };
     const GIB = 2 ** 30;
     expect(screen({ bytes: 3 * GIB, totalBytes: 10 * GIB, bytesPerSecond: GIB / 10 })).toContain(
-      "fetching the weights [######--------------] 30% of 10 GiB, 102.4 MiB/s, 70 s left",
+      "fetching the weights [######--------------] 30%, 3 GiB of 10 GiB, 102.4 MiB/s, 70s left",
     );
     expect(screen({ bytes: 0, totalBytes: 40 * GIB, bytesPerSecond: 2 ** 20 })).toContain(
-      "] 0% of 40 GiB, 1 MiB/s, 11 h 23 min left",
+      "] 0%, 0 MiB of 40 GiB, 1 MiB/s, 11h22m left",
     );
-    expect(screen({ bytes: GIB, totalBytes: 2 * GIB })).toMatch(/\] 50% of 2 GiB$/m);
+    expect(screen({ bytes: GIB, totalBytes: 2 * GIB })).toMatch(/\] 50%, 1 GiB of 2 GiB$/m);
     expect(screen({ bytes: GIB, bytesPerSecond: GIB })).toMatch(/fetching the weights 1 GiB, 1 GiB\/s$/m);
   });
 

@@ -2,13 +2,9 @@
 import { keyOf } from "../../src/api/names.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
-import {
-  claimedOf,
-  type Overview,
-  type OverviewHostLine,
-  type ReplicaLine,
-  type ServiceLine,
-} from "./overview.ts";
+import { claimedOf, type Overview, type OverviewHostLine, type ReplicaLine, type ServiceLine } from "./overview.ts";
+import { downloadText, secondsLeft, shareOf } from "../../src/verdicts/download.ts";
+import { formatSpan } from "../program/age.ts";
 
 export interface RenderOptions {
   readonly color: boolean;
@@ -59,31 +55,22 @@ function serviceRow(service: ServiceLine): Row {
 }
 
 function replicaRow(replica: ReplicaLine): Row {
-  const phase = replica.isReachable ? replica.phase : `${replica.phase}, host unreachable`;
-  const { host, claimBytes, port = "", restarts, message } = replica;
+  const { state, host, claimBytes, port = "", restarts, message } = replica;
   const note = [message, downloadBar(replica.download)].filter((part) => part !== "").join(" ");
-  return [keyOf(replica), phase, host, formatBytes(claimBytes), String(port), String(restarts), note];
+  return [keyOf(replica), state, host, formatBytes(claimBytes), String(port), String(restarts), note];
 }
 
 const BAR_STEPS = 20;
 
-/** "[######--------------] 30 % of 39.1 GiB, 112 MiB/s, 4 min left", without the parts that are unknown. */
+/** "[######--------------] 30%, 11.7 GiB of 39.1 GiB, 112 MiB/s, 4m10s left", without the parts that are unknown. */
 function downloadBar(download: ReplicaLine["download"]): string {
   if (download === undefined) return "";
-  const { bytes, totalBytes, bytesPerSecond = 0 } = download;
-  const speed = bytesPerSecond === 0 ? [] : [`${formatBytes(bytesPerSecond)}/s`];
-  if (totalBytes === undefined || totalBytes === 0) return [formatBytes(bytes), ...speed].join(", ");
-  const share = Math.min(1, bytes / totalBytes);
+  const [share, seconds] = [shareOf(download), secondsLeft(download)];
+  if (share === undefined) return downloadText(download);
   const full = Math.floor(share * BAR_STEPS);
-  const bar = `[${"#".repeat(full)}${"-".repeat(BAR_STEPS - full)}]`;
-  const left = bytesPerSecond === 0 ? [] : [timeLeft((totalBytes - bytes) / bytesPerSecond)];
-  return [`${bar} ${Math.floor(share * 100)}% of ${formatBytes(totalBytes)}`, ...speed, ...left].join(", ");
-}
-
-function timeLeft(seconds: number): string {
-  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s left`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 90 ? `${minutes} min left` : `${Math.floor(minutes / 60)} h ${minutes % 60} min left`;
+  const bar = `[${"#".repeat(full)}${"-".repeat(BAR_STEPS - full)}] ${Math.floor(share * 100)}%`;
+  const left = seconds === undefined ? "" : `, ${formatSpan(seconds * 1_000)} left`;
+  return `${bar}, ${downloadText(download)}${left}`;
 }
 
 function section(first: string, titles: Row, rows: readonly Row[], empty: string): readonly string[] {
@@ -95,7 +82,7 @@ const COLORS: readonly (readonly [RegExp, number])[] = [
   [/^(HOST|SERVICE|REPLICA)\b.*/, 1],
   [/\bReady\b/, 32],
   [/\b(Failed|Backoff|Lost|Evicted)\b/, 31],
-  [/\b(Waiting\w*|Pending|Fetching|Starting|Draining|unreachable)\b/, 33],
+  [/\b(Waiting\w*|Pending|Fetching|Starting|Draining|[Uu]nreachable)\b/, 33],
 ];
 
 function paint(line: string, color: boolean): string {

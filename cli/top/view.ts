@@ -7,6 +7,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { keyOf } from "../../src/api/names.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview.ts";
+import { isServing } from "../../src/verdicts/replica.ts";
 
 export interface TopInput {
   /** Undefined if the reader may not list hosts. */
@@ -97,8 +98,7 @@ function otherTables(input: TopInput): readonly string[] {
 /** By service: the speed that hosts have measured for one request of the model, summed over the ready replicas. */
 function speedsOf({ hosts, replicas }: TopInput): ReadonlyMap<string, number> {
   const speeds = new Map<string, number>();
-  for (const { metadata, spec, status } of replicas) {
-    if (status?.phase !== "Ready") continue;
+  for (const { metadata, spec } of replicas.filter(isServing)) {
     const { hostName, model, serviceName } = spec.template;
     const host = hosts?.find((one) => one.metadata.name === hostName);
     const speed = host?.status?.models?.find(({ source }) => source === model.source)?.tokensPerSecond;

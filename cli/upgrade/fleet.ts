@@ -20,22 +20,10 @@ import { exitCodes } from "../program/exit-codes.ts";
 import { printLine, printNote, printResult } from "../program/output.ts";
 import { listenForStop, type StopRequest } from "../program/stop-signals.ts";
 import { type HostResult, type HostUpgradePorts, upgradeHost } from "./one-host.ts";
-import {
-  isReadyAndReachable,
-  planUpgrade,
-  type ReplicaBaseline,
-  type UpgradePlan,
-  type UpgradeTarget,
-} from "./plan.ts";
-import {
-  failureOf,
-  failureOfPlan,
-  renderLines,
-  renderPlan,
-  type UpgradeOutcome,
-  upgradeLines,
-} from "./report.ts";
+import { planUpgrade, type ReplicaBaseline, type UpgradePlan, type UpgradeTarget } from "./plan.ts";
+import { failureOf, failureOfPlan, renderLines, renderPlan, type UpgradeOutcome, upgradeLines } from "./report.ts";
 import { upgradeBySsh } from "./transport.ts";
+import { isServing } from "../../src/verdicts/replica.ts";
 
 export interface FleetUpgradeFlags extends ClusterFlags {
   readonly hosts?: readonly string[];
@@ -274,7 +262,7 @@ function judgeReplica(replica: InferenceReplica | undefined, baseline: ReplicaBa
     const why = `the engine of ${baseline.key} was restarted: pid ${baseline.pid ?? "unknown"}, now ${pid ?? "unknown"}`;
     return { at: "failed", why };
   }
-  return isReadyAndReachable(replica) ? HEALTHY : { at: "waiting", why: `${baseline.key} is ${phase}` };
+  return isServing(replica) ? HEALTHY : { at: "waiting", why: `${baseline.key} is ${phase}` };
 }
 
 function isOther<T>(before: T | undefined, now: T | undefined): boolean {

@@ -1,11 +1,12 @@
 /** Plans which hosts are upgraded, in which order, and which at the same time. Pure. */
 import { compareReleases, isVersion } from "../../launchd/plan/version.ts";
-import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
+import { isConditionTrue } from "../../src/api/conditions.ts";
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { compareText } from "../../src/util/text.ts";
+import { isServing } from "../../src/verdicts/replica.ts";
 
 /** Number of concurrent hosts, once the first host has proven the version. */
 const BATCH = 2;
@@ -65,7 +66,7 @@ export function planUpgrade(
     const because = skipReason(host, release);
     return because === undefined ? [] : [{ host: host.metadata.name, because, from: versionOf(host) }];
   });
-  const ready = replicas.filter(isReadyAndReachable);
+  const ready = replicas.filter(isServing);
   const targets = remaining
     .filter(({ metadata }) => leftOut.every(({ host }) => host !== metadata.name))
     .map((host) => targetOf(host, ready))
@@ -77,12 +78,6 @@ export function planUpgrade(
     leftOut,
     refusals: refusalsOf(targets, release, options),
   };
-}
-
-/** Reported Ready by its agent, on a reachable host. */
-export function isReadyAndReachable({ status, metadata }: InferenceReplica): boolean {
-  const isReachable = getCondition(status?.conditions, "HostReachable")?.status !== "False";
-  return status?.phase === "Ready" && isReachable && metadata.deletionTimestamp === undefined;
 }
 
 function skipReason(host: Host, { version }: TargetRelease): SkippedHost["because"] | undefined {

@@ -7,6 +7,8 @@ import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
 import { hasPodEnded, type Pod } from "../../src/kube/workload-objects.ts";
 import { GPU_RESOURCES } from "../scoring/node.ts";
 import type { Density, HeldMemory } from "./density.ts";
+import { isReady } from "../../src/verdicts/pod.ts";
+import { phaseText } from "../../src/verdicts/replica.ts";
 
 /** Part of the budget that a replica or pod claims: where pods use whole GPUs, the budget is their memory. */
 export function claimedBytes(
@@ -22,7 +24,7 @@ export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
   return {
     namespace: replica.metadata.namespace ?? "default",
     service: replica.spec.template.serviceName,
-    phase: replica.status?.phase ?? "Pending",
+    phase: phaseText(replica),
     bytes,
     gpus: 0,
     load,
@@ -36,11 +38,10 @@ export function memoryOfPod({ metadata, spec, status }: Pod): HeldMemory {
       const quantity = resources?.requests?.[resource] ?? resources?.limits?.[resource];
       return sum + (quantity === undefined ? 0 : (parseQuantity(quantity) ?? 0));
     }, 0);
-  const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
   return {
     namespace: metadata.namespace ?? "default",
     service: metadata.labels?.[LABEL_SERVICE] ?? metadata.name,
-    phase: isReady === true ? "Ready" : (status?.phase ?? "Pending"),
+    phase: isReady({ status }) ? "Ready" : (status?.phase ?? "Pending"),
     bytes: requested("memory"),
     gpus: GPU_RESOURCES.reduce((sum, resource) => sum + requested(resource), 0),
   };

@@ -1,13 +1,14 @@
 /** The output of the demo: one line per finished step, phases as they happen, and a bar while weights are downloaded. */
 import { terminalText } from "../../src/util/terminal-text.ts";
-import { createDownloadBar, type DownloadProgress } from "../download-bar.ts";
+import { createDownloadBar } from "../download-bar.ts";
+import type { Download } from "../../src/verdicts/download.ts";
 
 export interface DemoScreen {
   readonly title: (text: string) => void;
   readonly done: (what: string, detail: string, ms: number) => void;
   readonly line: (text: string) => void;
   /** Shows or moves the download bar; `undefined` removes it. */
-  readonly fetching: (progress: DownloadProgress | undefined) => void;
+  readonly fetching: (download: Download | undefined) => void;
 }
 
 interface Output {

@@ -68,13 +68,18 @@ export const LAYERS: readonly Layer[] = [
   { folder: "src/doctor/", imports: ["src/api/", "src/engines/", "src/util/"], isPure: true },
   { folder: "src/gateway/", imports: ["src/api/", "src/util/", ...KUBE_TYPES], isPure: true },
   { folder: "src/console/", imports: ["src/api/"], isPure: true },
+  {
+    folder: "src/verdicts/",
+    imports: ["src/api/", "src/capacity/", "src/console/", "src/engines/", "src/util/", ...KUBE_TYPES],
+    isPure: true,
+  },
   { folder: "src/kube/", imports: ["src/api/", "src/util/"] },
   { folder: "src/cluster/", imports: ["src/api/", "src/capacity/", "src/kube/", "src/util/"] },
   { folder: "src/hub/", imports: ["src/api/", "src/models/", "src/util/"] },
   { folder: "src/http/", imports: ["src/api/", "src/util/"] },
   { folder: "src/macos/", imports: ["src/api/", "src/doctor/", "src/engines/", "src/util/"] },
   { folder: "src/supervise/", imports: ["src/api/", "src/engines/contract/", "src/macos/", "src/util/"] },
-  { folder: FITNESS, imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
+  { folder: FITNESS, imports: [...PURE_CORE, "src/verdicts/", ...KUBE_TYPES], isPure: true },
   { folder: "agent/", imports: ["src/"] },
   ...["agent/main.ts", "agent/node/main.ts"].map((folder) => ({
     folder,
@@ -111,7 +116,7 @@ export const LAYERS: readonly Layer[] = [
     isPure: true,
   })),
   { folder: "launchd/plan/", imports: [...PURE_CORE, "launchd/"], isPure: true },
-  { folder: "web/", imports: [...PURE_CORE, "src/console/", "src/gateway/", FITNESS] },
+  { folder: "web/", imports: [...PURE_CORE, "src/console/", "src/verdicts/", "src/gateway/", FITNESS] },
   { folder: "local/", imports: ["src/", "agent/", "controller/", "gateway/"] },
   {
     folder: "cli/",

@@ -2,12 +2,7 @@
  * Answers the requests of schedulers. Every failure has a status code and a text, and no request can end the process. The port is one
  * of its own, because kube-scheduler sends no token, and the API answers no request without one.
  */
-import {
-  createServer as createHttpServer,
-  type IncomingMessage,
-  type RequestListener,
-  type ServerResponse,
-} from "node:http";
+import { createServer as createHttpServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { ScoreWeights } from "../../src/capacity/score.ts";
@@ -16,19 +11,11 @@ import { listenOn } from "../../src/http/listener.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { followTls, readTls, type TlsFiles } from "../http/tls-files.ts";
+import { followTls, readTls, type TlsFiles } from "../tls-files.ts";
 import { type ExtenderNeed, mismatchOf, scoreCandidates } from "./decide.ts";
 import type { ExtenderCluster } from "./facts.ts";
 import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";
-import {
-  type Candidates,
-  type ExtenderArgs,
-  type ExtenderPod,
-  filterError,
-  filterResult,
-  priorityList,
-  readArgs,
-} from "./protocol.ts";
+import { type Candidates, type ExtenderArgs, type ExtenderPod, filterError, filterResult, priorityList, readArgs } from "./protocol.ts";
 
 /** 5,000 Nodes of 20 KB. */
 const MAX_BODY_BYTES = 128 * 1024 ** 2;

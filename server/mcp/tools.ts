@@ -7,13 +7,7 @@ import { RUNTIMES } from "../../src/api/fields/runtimes.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
-import {
-  BACKEND_RUNTIMES,
-  HOSTS,
-  INFERENCE_REPLICAS,
-  INFERENCE_SERVICES,
-  MODELS,
-} from "../../src/api/kinds.ts";
+import { BACKEND_RUNTIMES, HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService, fitOnFlavors } from "../../src/capacity/fit/service-fit.ts";
 import { findNamedModels } from "../../src/capacity/named-models.ts";
@@ -21,6 +15,8 @@ import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { compareText } from "../../src/util/text.ts";
 import { type RestRoute, routes, wholeBody } from "../rest/routes.ts";
 import { type ClusterObjects, invalidArgument, type McpContext } from "./context.ts";
+import { readyText, whyNotReady } from "../../src/api/inference-service/serving.ts";
+import { phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 
 export interface Tool {
   readonly name: string;
@@ -219,19 +215,16 @@ async function listServices(
   });
 }
 
-function serviceRow(
-  { metadata, spec, status }: InferenceService,
-  replicas: readonly InferenceReplica[],
-): ServiceRow {
-  const phase = status?.phase ?? "Pending";
+function serviceRow(service: InferenceService, replicas: readonly InferenceReplica[]): ServiceRow {
+  const { metadata, spec, status } = service;
   return {
     service: keyOf(metadata),
     model: mainModelOf(spec),
-    phase,
-    ready: `${status?.readyReplicas ?? 0}/${status?.desiredReplicas ?? spec.replicas}`,
+    phase: status?.phase ?? "Pending",
+    ready: readyText(service),
     on: status?.on ?? "",
     endpoint: status?.endpoint ?? "",
-    message: phase === "Ready" ? "" : (status?.message ?? ""),
+    message: whyNotReady(status),
     hosts: [...new Set(replicas.map((replica) => replica.spec.template.hostName))].sort(compareText),
   };
 }
@@ -267,9 +260,9 @@ async function explainPlacement(
       replicas: replicas.map((replica) => ({
         name: replica.metadata.name,
         host: replica.spec.template.hostName,
-        phase: replica.status?.phase ?? "Pending",
+        phase: phaseText(replica),
         claimBytes: replica.spec.memory.claimBytes,
-        message: replica.status?.message ?? "",
+        message: stateOfReplica(replica).message,
       })),
       oneMore: await oneMoreReplica(context, cluster, service),
     };

@@ -3,8 +3,9 @@
 const GIB = 1024 ** 3;
 const MIB = 1024 ** 2;
 
-/** "41.2 GiB", "512 MiB": with one digit, and never "0 MiB" for a size above zero. */
+/** "1.5 TiB", "41.2 GiB", "512 MiB": with at most one digit, and never "0 MiB" for a size above zero. */
 export function formatBytes(bytes: number): string {
+  if (Math.abs(bytes) >= 1024 * GIB) return `${trim(bytes / GIB / 1024)} TiB`;
   if (Math.abs(bytes) >= GIB) return `${trim(bytes / GIB)} GiB`;
   return bytes > 0 && bytes < MIB / 10 ? "0.1 MiB" : `${trim(bytes / MIB)} MiB`;
 }

@@ -8,9 +8,10 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { hasJoined } from "../../../src/api/joined.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { hostBudget } from "../../../src/capacity/placement/budget.ts";
-import type { Attention, ClaimRow, HostRow, StateWord } from "../../../src/console/rows.ts";
+import type { Attention, ClaimRow, HostRow } from "../../../src/console/rows.ts";
 import { attentionOf, type BadCondition, conditionFinding, type Finding } from "./attention.ts";
 import type { MachineFigures } from "./machine.ts";
+import { osText, stateOfHost } from "../../../src/verdicts/host.ts";
 
 export interface HostObjects {
   readonly host: Host;
@@ -26,12 +27,12 @@ export function hostRow({ host, replicas, figures }: HostObjects): HostRow {
   return {
     name: metadata.name,
     kind: "Host",
-    state: hostStateWord(host, isStale),
+    state: stateOfHost(host, isStale),
     attention: hostAttention(host, isStale),
     isCordoned: spec.unschedulable || spec.drain,
     isStale,
     chip: info?.chip ?? system?.gpu_name ?? info?.arch ?? "",
-    os: osOf(info?.os, info?.osVersion),
+    os: osText(host),
     backend: system?.backend ?? "",
     cores: system?.cpu_cores ?? 0,
     gpus: system?.gpu_count ?? 0,
@@ -61,12 +62,6 @@ export function lastSeenOf(isStale: boolean, figures: MachineFigures | undefined
 /** Largest first, so that a bar begins with what matters. */
 export function byBytes(a: ClaimRow, b: ClaimRow): number {
   return b.bytes - a.bytes || (a.replica < b.replica ? -1 : 1);
-}
-
-function osOf(os: string | undefined, version = ""): string {
-  // The version of a Linux names the distribution.
-  if (os === "linux" && version !== "") return version;
-  return `${os === "darwin" ? "macOS" : (os ?? "")} ${version}`.trim();
 }
 
 function budgetOf(host: Host): Pick<HostRow, "budgetBytes" | "reserveBytes"> {
@@ -135,30 +130,4 @@ function silence(conditions: readonly Condition[] | undefined, isStale: boolean)
     return { level: "warn", reason, message, since };
   }
   return { level: "warn", reason: "HostUnreachable", message: "" };
-}
-
-function hostStateWord(host: Host, isStale: boolean): StateWord {
-  const { spec, status } = host;
-  const is = (type: string) => isConditionTrue(status?.conditions, type);
-  const not = (type: string) => getCondition(status?.conditions, type)?.status === "False";
-  if (is("Lost")) return { word: "Lost", level: "bad" };
-  if (spec.drain && is("Drained")) return { word: "Drained", level: "idle" };
-  if (not("Reachable")) return { word: "Unreachable", level: "bad" };
-  if (!hasJoined(host)) return { word: "Not joined", level: "idle" };
-  if (isStale) return { word: "Stale", level: "warn" };
-  if (spec.drain) return drainingWord(status?.conditions);
-  if (not("Ready")) return notReadyWord(status?.conditions);
-  if (spec.unschedulable) return { word: "Cordoned", level: "idle" };
-  if (is("Flapping")) return { word: "Flapping", level: "warn" };
-  return is("Ready") ? { word: "Ready", level: "ok" } : { word: "Unknown", level: "warn" };
-}
-
-function drainingWord(conditions: readonly Condition[] | undefined): StateWord {
-  const isBlocked = getCondition(conditions, "Drained")?.reason === "DrainBlocked";
-  return isBlocked ? { word: "Drain blocked", level: "warn" } : { word: "Draining", level: "busy" };
-}
-
-function notReadyWord(conditions: readonly Condition[] | undefined): StateWord {
-  const isStarting = getCondition(conditions, "Ready")?.reason === "Starting";
-  return isStarting ? { word: "Starting", level: "busy" } : { word: "Not ready", level: "bad" };
 }

@@ -8,7 +8,7 @@ import { keyOf } from "../../../src/api/names.ts";
 import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
 import type { Attention, DownloadRow, ModelRow, StateWord } from "../../../src/console/rows.ts";
 import { attentionOf, conditionFinding, type Finding } from "./attention.ts";
-import { downloadWord } from "./download.ts";
+import { downloadWord } from "../../../src/verdicts/download.ts";
 
 export interface ModelObjects {
   readonly model: Model;
@@ -112,7 +112,7 @@ function modelState(model: Model, downloads: readonly Download[]): StateWord {
   const { phase = "Pending", reason, conditions } = model.status ?? {};
   if (phase === "Failed") return { word: "Failed", level: "bad" };
   const active = downloads.filter(({ phase }) => phase === "Downloading");
-  if (active.length > 0) return { word: downloadWord(active), level: "busy" };
+  if (active.length > 0) return { word: downloadWord("Downloading", active), level: "busy" };
   if (isConditionTrue(conditions, "Degraded"))
     return { word: "Degraded", level: phase === "Ready" ? "warn" : "bad" };
   if (phase === "Ready") return { word: "Ready", level: "ok" };

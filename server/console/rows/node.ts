@@ -4,15 +4,11 @@ import { claimedBytes, memoryOfPod } from "../../../fitness/density/held-memory.
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Attention, ClaimRow, HostRow, StateWord } from "../../../src/console/rows.ts";
-import {
-  hasPodEnded,
-  type Node,
-  type Pod,
-  type StatusCondition,
-} from "../../../src/kube/workload-objects.ts";
+import { hasPodEnded, type Node, type Pod, type StatusCondition } from "../../../src/kube/workload-objects.ts";
 import { attentionOf } from "./attention.ts";
 import { byBytes, lastSeenOf } from "./host.ts";
 import type { MachineFigures } from "./machine.ts";
+import { isReady } from "../../../src/verdicts/pod.ts";
 
 export interface NodeObjects {
   readonly node: Node;
@@ -83,17 +79,16 @@ function pressureOf(condition: StatusCondition | undefined): HostRow["pressure"]
 }
 
 function nodeState(node: Node): StateWord {
-  if (conditionOf(node, "Ready")?.status !== "True") return { word: "Not ready", level: "bad" };
+  if (!isReady(node)) return { word: "Not ready", level: "bad" };
   if (node.spec?.unschedulable === true) return { word: "Cordoned", level: "idle" };
   return { word: "Ready", level: "ok" };
 }
 
 function nodeAttention(node: Node, hasClaims: boolean): Attention | undefined {
   const names = { node: node.metadata.name };
-  const ready = conditionOf(node, "Ready");
-  if (ready?.status !== "True") {
+  if (!isReady(node)) {
     const level = hasClaims ? "bad" : "warn";
-    const { message = "", lastTransitionTime: since } = ready ?? {};
+    const { message = "", lastTransitionTime: since } = conditionOf(node, "Ready") ?? {};
     return attentionOf({ level, reason: "NodeNotReady", message, since }, names);
   }
   for (const type of ["MemoryPressure", "DiskPressure", "PIDPressure"]) {

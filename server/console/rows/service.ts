@@ -11,15 +11,9 @@ import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Attention, ServiceRow, StateWord } from "../../../src/console/rows.ts";
 import { tokensPerRequest } from "../../../src/engines/contract/pod.ts";
 import { hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
-import {
-  attentionOf,
-  type BadCondition,
-  type CommandNames,
-  conditionFinding,
-  endsByItself,
-  type Finding,
-} from "./attention.ts";
-import { downloadWord } from "./download.ts";
+import { attentionOf, type BadCondition, type CommandNames, conditionFinding, endsByItself, type Finding } from "./attention.ts";
+import { downloadWord } from "../../../src/verdicts/download.ts";
+import { phaseSince } from "../../../src/verdicts/replica.ts";
 
 export interface ServiceObjects {
   readonly service: InferenceService;
@@ -158,10 +152,10 @@ function replicaFinding(
   service: InferenceService,
   replicas: readonly InferenceReplica[],
 ): Finding | undefined {
-  for (const { spec, status } of replicas) {
-    const { phase, reason = "", message = "", transitions } = status ?? {};
-    if (phase !== "Waiting" || spec.drain !== undefined || endsByItself(reason)) continue;
-    return { level: levelOf(service), reason, message, since: transitions?.at(-1)?.at };
+  for (const replica of replicas) {
+    const { phase, reason = "", message = "" } = replica.status ?? {};
+    if (phase !== "Waiting" || replica.spec.drain !== undefined || endsByItself(reason)) continue;
+    return { level: levelOf(service), reason, message, since: phaseSince(replica) };
   }
   return undefined;
 }
@@ -236,7 +230,7 @@ function startingState(
   const fetching = replicas.filter(({ status }) => status?.phase === "Fetching");
   if (fetching.length > 0) {
     const progress = fetching.flatMap(({ status }) => status?.progress ?? []);
-    return { word: downloadWord(progress), level: "busy" };
+    return { word: downloadWord("Downloading", progress), level: "busy" };
   }
   const isStarting = replicas.some(({ status }) => /^(Admitting|Starting)$/.test(status?.phase ?? ""));
   return { word: isStarting ? "Starting" : phase, level: "busy" };

@@ -17,6 +17,16 @@ export function servingOf(
   return (service.status?.readyReplicas ?? 0) >= desired ? "ready" : "notReady";
 }
 
+/** "1/2": the ready and the desired replicas. */
+export function readyText(service: Pick<InferenceService, "spec" | "status">): string {
+  return `${service.status?.readyReplicas ?? 0}/${desiredOf(service)}`;
+}
+
+/** Why a service, a replica or a Model is not Ready; empty if it is. */
+export function whyNotReady(status: { readonly phase?: string; readonly message?: string } = {}): string {
+  return status.phase === "Ready" ? "" : (status.message ?? "");
+}
+
 export function desiredOf({ spec, status }: Pick<InferenceService, "spec" | "status">): number {
   return status?.desiredReplicas ?? (spec.suspend ? 0 : spec.replicas);
 }

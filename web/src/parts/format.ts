@@ -1,17 +1,15 @@
-/** Figures as text. The same units everywhere: GiB with one decimal, tokens/s with at most three digits. */
+/** Figures as text. The same units everywhere: GiB with at most one decimal, tokens/s with at most three digits. */
 import type { ServiceRow } from "../../../src/console/rows.ts";
+import { formatBytes as sizeText } from "../../../src/util/bytes.ts";
 
 export const GIB = 1_024 ** 3;
-const MIB = 1_024 ** 2;
 const MINUTE_S = 60;
 const HOUR_S = 3_600;
 const DAY_S = 86_400;
 
+/** As in messages of the controller and in the CLI. */
 export function formatBytes(bytes: number | undefined): string {
-  if (bytes === undefined || !Number.isFinite(bytes)) return "–";
-  if (Math.abs(bytes) >= 1_024 * GIB) return `${(bytes / GIB / 1_024).toFixed(1)} TiB`;
-  if (Math.abs(bytes) >= 0.1 * GIB) return `${(bytes / GIB).toFixed(1)} GiB`;
-  return bytes === 0 ? "0 GiB" : `${Math.max(1, Math.round(bytes / MIB))} MiB`;
+  return bytes === undefined || !Number.isFinite(bytes) ? "–" : sizeText(bytes);
 }
 
 /** At most three digits: 8.25, 41.3, 182. */
@@ -21,11 +19,6 @@ export function formatRate(perSecond: number | undefined): string {
   if (perSecond >= 1_000) return `${formatRate(perSecond / 1_000)} k`;
   if (perSecond >= 100) return perSecond.toFixed(0);
   return perSecond >= 10 ? trimZero(perSecond.toFixed(1)) : trimZero(perSecond.toFixed(2));
-}
-
-/** Bytes per second as people know it from downloads. */
-export function formatSpeed(bytesPerSecond: number): string {
-  return `${formatRate(bytesPerSecond / 1_000_000)} MB/s`;
 }
 
 const counts = new Intl.NumberFormat("en-US");

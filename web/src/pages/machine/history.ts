@@ -2,6 +2,7 @@
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { StateWord } from "../../../../src/console/rows.ts";
+import { levelOfPhase } from "../../../../src/verdicts/replica.ts";
 
 export interface HistoryEntry {
   readonly key: string;
@@ -62,7 +63,7 @@ function transitionsOf({
     key: `${metadata.namespace}/${metadata.name} ${at} ${index}`,
     at,
     subject: `${metadata.namespace}/${metadata.name}`,
-    state: { word: phase, level: phase === "Ready" ? "ok" : phase === "Failed" ? "bad" : "idle" },
+    state: { word: phase, level: levelOfPhase(phase) },
     reason,
     message,
   }));

@@ -2,22 +2,17 @@
 import { LABEL_SERVICE } from "../../../../src/api/group.ts";
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import type { StateWord } from "../../../../src/console/rows.ts";
 import type { ApiObject } from "../../api/kube.ts";
 import type { ShownCondition } from "../../parts/conditions.tsx";
+import { type PodReport, restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
+import { type StateWithReason, stateOfReplica } from "../../../../src/verdicts/replica.ts";
 
 interface NodeObject extends ApiObject {
   readonly spec?: { readonly unschedulable?: boolean };
   readonly status?: { readonly conditions?: readonly ShownCondition[] };
 }
 
-interface PodObject extends ApiObject {
-  readonly status?: {
-    readonly phase?: string;
-    readonly message?: string;
-    readonly conditions?: readonly ShownCondition[];
-  };
-}
+type PodObject = ApiObject & Pick<PodReport, "status">;
 
 export type Machine =
   | { readonly kind: "Host"; readonly object: Host; readonly running: readonly InferenceReplica[] }
@@ -27,14 +22,13 @@ export type Machine =
 export interface Running {
   readonly key: string;
   readonly name: string;
-  readonly state: StateWord;
+  readonly state: StateWithReason;
   /** `namespace/name`. */
   readonly service: string;
-  readonly message: string;
+  readonly restarts: number;
   /** Only replicas have it. */
   readonly claimBytes?: number | undefined;
   readonly usedBytes?: number | undefined;
-  readonly restarts?: number | undefined;
 }
 
 /** Sorted by namespace and name. */
@@ -43,34 +37,26 @@ export function runningOn({ kind, running }: Machine): readonly Running[] {
   return rows.sort((a, b) => a.key.localeCompare(b.key));
 }
 
-function ofReplica({ metadata, spec, status }: InferenceReplica): Running {
-  const phase = status?.phase ?? "Pending";
-  const others = { Ready: "ok", Failed: "bad", Waiting: "warn" } as const;
-  const level = others[phase as keyof typeof others] ?? "busy";
+function ofReplica(replica: InferenceReplica): Running {
+  const { metadata, spec, status } = replica;
   return {
     key: `${metadata.namespace}/${metadata.name}`,
     name: metadata.name,
-    state: { word: phase, level },
+    state: stateOfReplica(replica),
     service: `${metadata.namespace}/${spec.template.serviceName}`,
-    message: status?.message ?? "",
+    restarts: status?.restarts ?? 0,
     claimBytes: spec.memory.claimBytes,
     usedBytes: status?.memory?.footprintBytes,
-    restarts: status?.restarts ?? 0,
   };
 }
 
-function ofPod({ metadata, status }: PodObject): Running {
-  const { namespace, name, labels } = metadata;
-  const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
-  const phase = status?.phase ?? "Pending";
+function ofPod(pod: PodObject): Running {
+  const { namespace, name, labels } = pod.metadata;
   return {
     key: `${namespace}/${name}`,
     name,
-    state:
-      isReady === true
-        ? { word: "Ready", level: "ok" }
-        : { word: phase, level: phase === "Failed" ? "bad" : "busy" },
+    state: stateOfPod(pod),
     service: `${namespace}/${labels?.[LABEL_SERVICE] ?? ""}`,
-    message: status?.message ?? "",
+    restarts: restartsOf(pod),
   };
 }

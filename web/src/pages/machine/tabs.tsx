@@ -95,7 +95,7 @@ const RUNNING: readonly PlainColumn<Running>[] = [
   {
     id: "message",
     header: "Message",
-    cell: ({ message }) => <span className="muted">{message}</span>,
+    cell: ({ state }) => <span className="muted">{state.message}</span>,
     isWide: true,
   },
 ];

@@ -1,9 +1,10 @@
 /** The downloads of a model that run, with their progress. */
 import type { DownloadRow } from "../../../../src/console/rows.ts";
-import { formatBytes, formatDuration, formatPercent, formatSpeed } from "../../parts/format.ts";
+import { formatDuration } from "../../parts/format.ts";
 import { Section } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { State } from "../../parts/state.tsx";
+import { downloadText, downloadWord, secondsLeft, shareOf } from "../../../../src/verdicts/download.ts";
 
 export function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }) {
   if (downloads.length === 0) return null;
@@ -21,29 +22,22 @@ export function Downloads({ downloads }: { readonly downloads: readonly Download
 }
 
 function Download({ download }: { readonly download: DownloadRow }) {
-  const { place, phase, bytes, totalBytes, message } = download;
-  const part = totalBytes === undefined || totalBytes === 0 ? undefined : bytes / totalBytes;
+  const { place, phase, message } = download;
+  const seconds = secondsLeft(download);
   const isFailed = phase === "Failed";
-  const word = phase === "Downloading" && part !== undefined ? `${phase} ${formatPercent(part)}` : phase;
+  const word = phase === "Downloading" ? downloadWord(phase, [download]) : phase;
   return (
     <>
       <div className="spread">
         <h3 className="truncate">{place}</h3>
         <State state={{ word, level: isFailed ? "bad" : phase === "Downloading" ? "busy" : "idle" }} />
       </div>
-      <Progress label={place} part={part} />
+      <Progress label={place} part={shareOf(download)} />
       <div className="spread small muted number">
-        <span>{`${formatBytes(bytes)} of ${formatBytes(totalBytes)}`}</span>
-        <span>{paceOf(download)}</span>
+        <span>{downloadText(download)}</span>
+        <span>{seconds === undefined ? "" : `${formatDuration(seconds * 1_000)} left`}</span>
       </div>
       {message !== undefined && message !== "" && <p className="small prose">{message}</p>}
     </>
   );
-}
-
-function paceOf({ bytes, totalBytes, bytesPerSecond = 0 }: DownloadRow): string {
-  if (bytesPerSecond <= 0) return "";
-  const speed = formatSpeed(bytesPerSecond);
-  if (totalBytes === undefined) return speed;
-  return `${speed}, ${formatDuration(((totalBytes - bytes) / bytesPerSecond) * 1_000)} left`;
 }

@@ -14,6 +14,7 @@ import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
 import { text } from "../../texts/text.ts";
 import "./models.css";
+import { shareOf, sumOfDownloads } from "../../../../src/verdicts/download.ts";
 
 export function ModelsPage() {
   const models = useList("models");
@@ -155,11 +156,10 @@ const COLUMNS: readonly Column<ModelRow>[] = [
 
 function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }) {
   if (downloads.length === 0) return <span className="muted">–</span>;
-  const total = downloads.reduce((sum, { totalBytes = 0 }) => sum + totalBytes, 0);
-  const bytes = downloads.reduce((sum, one) => sum + one.bytes, 0);
+  const sum = sumOfDownloads(downloads);
   return (
     <span className="download-cell">
-      <Progress label="Downloads" part={total === 0 ? undefined : bytes / total} />
+      <Progress label="Downloads" part={sum && shareOf(sum)} />
       <span className="number muted">{downloads.length}×</span>
     </span>
   );

@@ -9,8 +9,8 @@ import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { State, Tag } from "../../parts/state.tsx";
 import { serviceText } from "../../texts/service.ts";
-import { levelOfPhase, wordOfReplica } from "./progress.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
+import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
 
 const { placement: texts } = serviceText;
 
@@ -74,9 +74,8 @@ function placedReplicas(chosen: readonly ChosenHost[], replicas: ServiceObjects[
     const replica = known.get(choice.replica);
     if (replica === undefined)
       return { choice, state: { word: texts.chosenWord, level: "busy" }, message: "" };
-    const { phase, message = "" } = replica.status ?? {};
-    const state = { word: wordOfReplica(replica), level: levelOfPhase(phase) };
-    return { choice, state, message: phase === "Ready" ? "" : message };
+    const { message, ...state } = stateOfReplica(replica);
+    return { choice, state, message };
   });
   const rank = ({ state }: PlacedReplica) => (state.level === "ok" ? 1 : 0);
   return placed.sort((a, b) => rank(a) - rank(b) || byName.compare(a.choice.replica, b.choice.replica));

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { ServicePod } from "./pod.ts";
-import { stateOfPod, stepsOfPod, stepsOfReplica } from "./progress.ts";
+import { stepsOfPod, stepsOfReplica } from "./progress.ts";
 
 const at = (seconds: number) => new Date(Date.UTC(2026, 10, 27, 20, 0, seconds)).toISOString();
 const replica = (status: object) =>
@@ -53,28 +53,4 @@ test("the steps of a pod are its conditions, up to the first that is missing", (
     condition("Ready", 9, "False"),
   ];
   expect(words(stepsOfPod(pod({ conditions })))).toEqual(["Pending 0", "Scheduled 1", "Fetched 5"]);
-});
-
-test.each([
-  [
-    "a container that waits",
-    { containerStatuses: [{ state: { waiting: { reason: "ImagePullBackOff", message: "no image" } } }] },
-    "ImagePullBackOff",
-    "bad",
-    "no image",
-  ],
-  [
-    "no node",
-    {
-      phase: "Pending",
-      conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message: "0/3 nodes" }],
-    },
-    "Unschedulable",
-    "bad",
-    "0/3 nodes",
-  ],
-  ["readiness", { phase: "Running", conditions: [{ type: "Ready", status: "True" }] }, "Ready", "ok", ""],
-  ["nothing yet", undefined, "Pending", "busy", ""],
-] as const)("the state of a pod with %s", (_case, status, word, level, message) => {
-  expect(stateOfPod(pod(status as ServicePod["status"]))).toEqual({ word, level, message });
 });

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { keepNamespace } from "../../address/search.ts";
-import { formatBytes, formatCount, formatRate, formatSpeed } from "../../parts/format.ts";
+import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { Empty } from "../../parts/notice.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { State } from "../../parts/state.tsx";
@@ -11,8 +11,11 @@ import { Ago } from "../../parts/time.tsx";
 import { Timeline } from "../../parts/timeline.tsx";
 import { serviceText } from "../../texts/service.ts";
 import type { ServicePod } from "./pod.ts";
-import { levelOfPhase, stateOfPod, stepsOfPod, stepsOfReplica, wordOfReplica } from "./progress.ts";
-import { claimOf, type ServiceObjects } from "./service-state.ts";
+import { stepsOfPod, stepsOfReplica } from "./progress.ts";
+import type { ServiceObjects } from "./service-state.ts";
+import { downloadText, shareOf } from "../../../../src/verdicts/download.ts";
+import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
+import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
 
 const { replicas: texts } = serviceText;
 
@@ -44,19 +47,17 @@ function whyNone({ service: { spec, status } }: ServiceObjects): string {
 function Replica({ replica }: { readonly replica: InferenceReplica }) {
   const { metadata, spec, status } = replica;
   const { hostName } = spec.template;
-  const level = levelOfPhase(status?.phase);
+  const state = stateOfReplica(replica);
   const { footprintBytes } = status?.memory ?? {};
-  const claimed = formatBytes(claimOf(replica));
+  const claimed = formatBytes(spec.memory.claimBytes);
   return (
     <article className="card stack" aria-label={metadata.name}>
       <header className="spread">
         <h3 className="truncate">{metadata.name}</h3>
-        <State state={{ word: wordOfReplica(replica), level }} />
+        <State state={state} />
       </header>
       <Timeline steps={stepsOfReplica(replica)} label={metadata.name} />
-      {level !== "ok" && status?.progress === undefined && status?.message !== undefined && (
-        <p className="prose">{status.message}</p>
-      )}
+      {state.message !== "" && status?.progress === undefined && <p className="prose">{state.message}</p>}
       {status?.phase === "Fetching" && <Download progress={status.progress} />}
       <dl className="facts replica-facts">
         <Fact name={texts.host}>
@@ -80,15 +81,11 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
 
 function Download({ progress }: { readonly progress: NonNullable<InferenceReplica["status"]>["progress"] }) {
   if (progress === undefined) return null;
-  const { bytes, totalBytes, bytesPerSecond } = progress;
+  const part = shareOf(progress);
   return (
     <div className="row small">
-      {totalBytes !== undefined && <Progress label="Download" part={bytes / totalBytes} />}
-      <span className="muted number">
-        {formatBytes(bytes)}
-        {totalBytes !== undefined && ` of ${formatBytes(totalBytes)}`}
-        {bytesPerSecond !== undefined && `, ${formatSpeed(bytesPerSecond)}`}
-      </span>
+      {part !== undefined && <Progress label="Download" part={part} />}
+      <span className="muted number">{downloadText(progress)}</span>
     </div>
   );
 }
@@ -96,11 +93,10 @@ function Download({ progress }: { readonly progress: NonNullable<InferenceReplic
 function LastExit({ replica: { status } }: { readonly replica: InferenceReplica }) {
   const exit = status?.lastExit;
   if (exit === undefined || exit.killedByUs === true) return null;
-  const how = exit.signal ?? (exit.code === undefined ? "" : `exit code ${exit.code}`);
   return (
     <div className="small">
       <span className="muted">{texts.lastExit}: </span>
-      {[exit.reason, how].filter(Boolean).join(", ")}{" "}
+      {exitText(exit)}{" "}
       {exit.at !== undefined && (
         <span className="muted">
           <Ago at={exit.at} />
@@ -117,12 +113,8 @@ function LastExit({ replica: { status } }: { readonly replica: InferenceReplica 
 }
 
 function PodCard({ pod }: { readonly pod: ServicePod }) {
-  const { metadata, spec, status } = pod;
+  const { metadata, spec } = pod;
   const state = stateOfPod(pod);
-  const restarts = (status?.containerStatuses ?? []).reduce(
-    (sum, { restartCount = 0 }) => sum + restartCount,
-    0,
-  );
   return (
     <article className="card stack" aria-label={metadata.name}>
       <header className="spread">
@@ -145,7 +137,7 @@ function PodCard({ pod }: { readonly pod: ServicePod }) {
             </Link>
           )}
         </Fact>
-        <Fact name={texts.restarts}>{formatCount(restarts)}</Fact>
+        <Fact name={texts.restarts}>{formatCount(restartsOf(pod))}</Fact>
       </dl>
     </article>
   );

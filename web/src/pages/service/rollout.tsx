@@ -8,9 +8,10 @@ import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { State, Tag } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { serviceText } from "../../texts/service.ts";
-import { levelOfPhase, stateOfPod, wordOfReplica } from "./progress.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
 import { Undo } from "./undo.tsx";
+import { stateOfPod } from "../../../../src/verdicts/pod.ts";
+import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
 
 const { rollout: texts } = serviceText;
 
@@ -64,7 +65,7 @@ function Revision({
   const replicas = objects.replicas.filter(isOfRevision).map((replica) => ({
     name: replica.metadata.name,
     place: replica.spec.template.hostName,
-    state: { word: wordOfReplica(replica), level: levelOfPhase(replica.status?.phase) },
+    state: stateOfReplica(replica),
   }));
   const pods = objects.pods.filter(isOfRevision).map((pod) => ({
     name: pod.metadata.name,

@@ -41,10 +41,6 @@ export function conditionOf(
   return status?.conditions?.find((condition) => condition.type === type);
 }
 
-export function claimOf({ spec, status }: InferenceReplica): number {
-  return status?.memory?.claimBytes ?? spec.memory.claimBytes;
-}
-
 export function drainSecondsOf({ spec }: InferenceService): number {
   return spec.rollout.drainSeconds;
 }

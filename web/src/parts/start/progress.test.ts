@@ -46,21 +46,11 @@ test.each([
   expect(startProgressOf(objects(changes as Parameters<typeof objects>[0])).stage).toBe(stage);
 });
 
-test("downloads are summed, with the time left", () => {
+test("downloads are summed", () => {
   const { download } = startProgressOf(
     objects({ replicas: [fetching(GIB, 3 * GIB, GIB / 8), fetching(GIB, GIB, GIB / 8)] }),
   );
-  expect(download).toEqual({ bytes: 2 * GIB, totalBytes: 4 * GIB, bytesPerSecond: GIB / 4, secondsLeft: 8 });
-});
-
-test("no time is promised without a size or a speed", () => {
-  expect(startProgressOf(objects({ replicas: [fetching(5, undefined, 7)] })).download).toEqual({
-    bytes: 5,
-    totalBytes: undefined,
-    bytesPerSecond: 7,
-    secondsLeft: undefined,
-  });
-  expect(startProgressOf(objects({ replicas: [fetching(5, 10)] })).download?.secondsLeft).toBeUndefined();
+  expect(download).toEqual({ bytes: 2 * GIB, totalBytes: 4 * GIB, bytesPerSecond: GIB / 4 });
 });
 
 test("it is stalled with the words of the condition", () => {

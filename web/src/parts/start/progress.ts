@@ -2,26 +2,19 @@
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
+import { type Download, sumOfDownloads } from "../../../../src/verdicts/download.ts";
 
 export type StartStage = "placing" | "downloading" | "loading" | "ready";
 
 export interface StartProgress {
   readonly stage: StartStage;
-  readonly download?: DownloadSum;
+  readonly download?: Download | undefined;
   /** Status message of the service, verbatim. */
   readonly message: string;
   /** It does not proceed without a person. */
   readonly isStuck: boolean;
   /** Ready and desired replicas; undefined until both are known. */
-  readonly replicas?: { readonly ready: number; readonly desired: number };
-}
-
-export interface DownloadSum {
-  readonly bytes: number;
-  /** Undefined while one of the downloads has no size. */
-  readonly totalBytes?: number | undefined;
-  readonly bytesPerSecond?: number | undefined;
-  readonly secondsLeft?: number | undefined;
+  readonly replicas?: { readonly ready: number; readonly desired: number } | undefined;
 }
 
 export interface StartingPod {
@@ -39,13 +32,14 @@ export interface StartingObjects {
 
 export function startProgressOf({ service, replicas, pods, row }: StartingObjects): StartProgress {
   const stage = stageOf(service, replicas, pods);
-  const download = stage === "downloading" ? downloadOf(replicas) : undefined;
+  const fetching = replicas.flatMap(({ status }) =>
+    status?.phase === "Fetching" ? (status.progress ?? []) : [],
+  );
+  const download = stage === "downloading" ? sumOfDownloads(fetching) : undefined;
   const message = row?.attention?.message ?? service.status?.message ?? "";
   const isComplete = row === undefined || row.ready >= row.desired;
   const isStuck = row?.attention !== undefined && (stage !== "ready" || !isComplete);
-  const progress: StartProgress = { stage, message, isStuck };
-  const counted = row === undefined ? progress : { ...progress, replicas: row };
-  return download === undefined ? counted : { ...counted, download };
+  return { stage, message, isStuck, download, replicas: row };
 }
 
 /** The replica that is furthest counts: one ready replica answers. */
@@ -63,24 +57,4 @@ function stageOf(
     pod.status?.conditions?.some((one) => one.type === type && one.status === "True") === true;
   if (pods.some((pod) => has(pod, "Initialized"))) return "loading";
   return pods.some((pod) => has(pod, "PodScheduled")) ? "downloading" : "placing";
-}
-
-function downloadOf(replicas: readonly InferenceReplica[]): DownloadSum | undefined {
-  const parts = replicas.flatMap(({ status }) =>
-    status?.phase === "Fetching" ? (status.progress ?? []) : [],
-  );
-  if (parts.length === 0) return undefined;
-  const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
-  const bytesPerSecond = parts.reduce((sum, part) => sum + (part.bytesPerSecond ?? 0), 0);
-  const isSized = parts.every(({ totalBytes }) => totalBytes !== undefined);
-  const totalBytes = isSized ? parts.reduce((sum, part) => sum + (part.totalBytes ?? 0), 0) : undefined;
-  return {
-    bytes,
-    totalBytes,
-    bytesPerSecond: bytesPerSecond > 0 ? bytesPerSecond : undefined,
-    secondsLeft:
-      totalBytes !== undefined && bytesPerSecond > 0
-        ? Math.max(0, totalBytes - bytes) / bytesPerSecond
-        : undefined,
-  };
 }

@@ -4,9 +4,10 @@ import type { ReactNode } from "react";
 import type { Attention } from "../../../../src/console/rows.ts";
 import { startText } from "../../texts/start.ts";
 import { Remedy } from "../attention.tsx";
-import { formatBytes, formatDuration, formatSpeed } from "../format.ts";
+import { formatDuration } from "../format.ts";
 import { Progress } from "../progress.tsx";
-import type { DownloadSum, StartProgress, StartStage } from "./progress.ts";
+import type { StartProgress, StartStage } from "./progress.ts";
+import { type Download as DownloadSum, downloadText, secondsLeft, shareOf } from "../../../../src/verdicts/download.ts";
 
 const LOOKS = { done: "tone-ok", now: "tone-busy", next: "muted", stuck: "tone-warn" } as const;
 const STAGES: readonly StartStage[] = ["placing", "downloading", "loading", "ready"];
@@ -77,17 +78,12 @@ export function StartStep({
 }
 
 function Download({ download }: { readonly download: DownloadSum }) {
-  const { bytes, totalBytes, bytesPerSecond, secondsLeft } = download;
-  const done = formatBytes(bytes);
-  const figures = [
-    totalBytes === undefined ? done : startText.of(done, formatBytes(totalBytes)),
-    bytesPerSecond === undefined ? "" : formatSpeed(bytesPerSecond),
-    secondsLeft === undefined ? "" : startText.left(formatDuration(secondsLeft * 1_000)),
-  ];
+  const [part, seconds] = [shareOf(download), secondsLeft(download)];
+  const left = seconds === undefined ? "" : `, ${startText.left(formatDuration(seconds * 1_000))}`;
   return (
     <>
-      {totalBytes !== undefined && <Progress label={startText.downloading} part={bytes / totalBytes} />}
-      <span className="muted small number">{figures.filter(Boolean).join(", ")}</span>
+      {part !== undefined && <Progress label={startText.downloading} part={part} />}
+      <span className="muted small number">{`${downloadText(download)}${left}`}</span>
     </>
   );
 }

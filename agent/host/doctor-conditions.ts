@@ -1,11 +1,11 @@
 /** Findings that are conditions of the Host: those that cannot be seen from the cluster. */
-import type { ConditionUpdate } from "../api/conditions.ts";
-import type { ErrorCode } from "../api/errors.ts";
-import { type CheckResult, type Known, type Platform, runChecks } from "./checks/check.ts";
-import { machineChecks } from "./checks/machine.ts";
-import { networkChecks } from "./checks/network.ts";
-import { powerChecks } from "./checks/power.ts";
-import type { TakenReadings } from "./readings.ts";
+import type { ConditionUpdate } from "../../src/api/conditions.ts";
+import type { ErrorCode } from "../../src/api/errors.ts";
+import { type CheckResult, type Known, type Platform, runChecks } from "../../src/doctor/checks/check.ts";
+import { machineChecks } from "../../src/doctor/checks/machine.ts";
+import { networkChecks } from "../../src/doctor/checks/network.ts";
+import { powerChecks } from "../../src/doctor/checks/power.ts";
+import type { TakenReadings } from "../../src/doctor/readings.ts";
 
 interface HostCondition {
   readonly type: string;
