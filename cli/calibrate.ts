@@ -8,7 +8,7 @@ import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { estimateClaim } from "../src/engines/llamacpp/claim/claim.ts";
-import { fitComputeTable } from "../src/engines/llamacpp/claim/compute/fit.ts";
+import { fitComputeTable } from "./calibrate/compute-table.ts";
 import type { ComputeTable } from "../src/engines/llamacpp/claim/compute/table.ts";
 import { formatBytes } from "../src/util/bytes.ts";
 import { measureBuffers } from "./calibrate/measure.ts";

@@ -34,7 +34,7 @@ import { type ListenForSchedulers, listenForSchedulers } from "./extender/app.ts
 import { createExtenderCluster } from "./extender/facts.ts";
 import { createExtenderCounters, extenderMetrics } from "./extender/metrics.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
-import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
+import { followTls, readTls, type TlsFiles } from "./extender/tls-files.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";

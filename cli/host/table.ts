@@ -3,23 +3,13 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { ageOf } from "../program/age.ts";
 import { formatTable } from "../program/table.ts";
-import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview.ts";
+import { claimedOf, overviewOf } from "../status/overview.ts";
 import { osText } from "../../src/verdicts/host.ts";
 
-export interface HostEntry extends OverviewHostLine {
-  readonly replicas: number;
-  readonly readyReplicas: number;
-  readonly addresses: readonly string[];
-  readonly os: string;
-  readonly agentVersion: string;
-  readonly createdAt: string | undefined;
-}
+export type HostEntry = ReturnType<typeof hostEntries>[number];
 
 /** Sorted by name. */
-export function hostEntries(
-  hosts: readonly Host[],
-  replicas: readonly InferenceReplica[],
-): readonly HostEntry[] {
+export function hostEntries(hosts: readonly Host[], replicas: readonly InferenceReplica[]) {
   const byName = new Map(hosts.map((host) => [host.metadata.name, host]));
   const { hosts: lines, replicas: all } = overviewOf(hosts, [], replicas);
   return lines.map((line) => {

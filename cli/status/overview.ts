@@ -12,45 +12,9 @@ import { readyText, whyNotReady } from "../../src/api/inference-service/serving.
 import { hostText } from "../../src/verdicts/host.ts";
 import { isHostReachable, isServing, phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 
-export interface OverviewHostLine {
-  readonly name: string;
-  /** "Ready", or "Unreachable (LeaseExpired), cordoned". */
-  readonly state: string;
-  readonly machine: string;
-  readonly claimedBytes: number;
-  readonly budgetBytes: number | undefined;
-  readonly runtimes: readonly string[];
-}
-
-export interface ServiceLine {
-  readonly namespace: string;
-  readonly name: string;
-  readonly phase: string;
-  readonly ready: string;
-  /** Where replicas run: Hosts, Pods, or both. */
-  readonly on: string;
-  readonly model: string;
-  readonly endpoint: string;
-  /** Why the service is not Ready; empty if it is. */
-  readonly message: string;
-}
-
-export interface ReplicaLine {
-  readonly namespace: string;
-  readonly name: string;
-  readonly host: string;
-  readonly phase: string;
-  /** The phase, with "host unreachable" where it may be out of date. */
-  readonly state: string;
-  readonly isReachable: boolean;
-  readonly isServing: boolean;
-  readonly claimBytes: number;
-  readonly port: number | undefined;
-  readonly restarts: number;
-  readonly message: string;
-  /** Present while the weights are downloaded. */
-  readonly download: NonNullable<InferenceReplica["status"]>["progress"];
-}
+export type OverviewHostLine = ReturnType<typeof hostLine>;
+export type ServiceLine = ReturnType<typeof serviceLine>;
+export type ReplicaLine = ReturnType<typeof replicaLine>;
 
 export interface Overview {
   /** A note if no controller leads; all other data is then out of date. */
@@ -86,10 +50,11 @@ export function leadershipNote(lease: Lease | undefined, nowMs: number): string 
   return `no controller has led since ${renewTime}; the data is from that time`;
 }
 
-function hostLine(host: Host): OverviewHostLine {
+function hostLine(host: Host) {
   const { metadata, status } = host;
   return {
     name: metadata.name,
+    /** "Ready", or "Unreachable (LeaseExpired), cordoned". */
     state: hostText(host),
     machine: status?.info?.chip ?? status?.info?.arch ?? "",
     claimedBytes: status?.memory?.claimedBytes ?? 0,
@@ -106,7 +71,7 @@ function budgetOf(host: Parameters<typeof hostBudget>[0]): number | undefined {
   return budget.known ? budget.bytes : undefined;
 }
 
-function serviceLine(service: InferenceService): ServiceLine {
+function serviceLine(service: InferenceService) {
   const { metadata, spec, status } = service;
   return {
     namespace: metadata.namespace ?? "",
@@ -116,11 +81,12 @@ function serviceLine(service: InferenceService): ServiceLine {
     on: status?.on ?? "",
     model: mainModelOf(spec),
     endpoint: status?.endpoint ?? "",
+    /** Empty if it is Ready. */
     message: whyNotReady(status),
   };
 }
 
-function replicaLine(replica: InferenceReplica): ReplicaLine {
+function replicaLine(replica: InferenceReplica) {
   const { metadata, spec, status } = replica;
   const phase = status?.phase ?? "Pending";
   return {
@@ -128,6 +94,7 @@ function replicaLine(replica: InferenceReplica): ReplicaLine {
     name: metadata.name,
     host: spec.template.hostName,
     phase,
+    /** The phase, with "host unreachable" where it may be out of date. */
     state: phaseText(replica),
     isReachable: isHostReachable(replica),
     isServing: isServing(replica),
@@ -135,6 +102,7 @@ function replicaLine(replica: InferenceReplica): ReplicaLine {
     port: status?.port,
     restarts: status?.restarts ?? 0,
     message: stateOfReplica(replica).message,
+    /** Present while the weights are downloaded. */
     download: phase === "Fetching" ? status?.progress : undefined,
   };
 }

@@ -1,26 +1,18 @@
 /** The conditions of a service that runs as pods. They are always present, so `kubectl wait` can rely on them. Pure. */
-import { type Condition, type ConditionUpdate, getCondition, isConditionTrue, withConditions } from "../../src/api/conditions.ts";
+import { type Condition, type ConditionUpdate, getCondition, withConditions } from "../../src/api/conditions.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
-import { isStoppedPhase, type PhaseStatus, unknownUntilRead } from "../frame/service/phase.ts";
+import { type PhaseStatus, isMoving, isReadingModel, readiness, unresolved } from "../frame/service/phase.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
 import { quotaCondition, waitsForQuota } from "./quota.ts";
 
 export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, nowIso: string): Condition[] {
-  const { service, pods } = input;
-  const { phase, reason, message } = verdict;
-  const isReady = phase === "Ready";
-  const available: ConditionUpdate =
-    pods.ready > 0
-      ? { type: "Available", status: "True", reason: "InferenceReady", message: readyPodsText(input) }
-      : { type: "Available", status: "False", reason: unavailableReason(verdict), message };
-  const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
+  const { reason, message } = verdict;
   const updates: ConditionUpdate[] = [
-    { type: "Ready", status: isReady ? "True" : "False", reason, message },
-    available,
-    { type: "Progressing", status: isMoving ? "True" : "False", reason, message },
+    ...readiness(verdict, input.pods.ready, readyPodsText(input)),
+    { type: "Progressing", status: isMoving(verdict) ? "True" : "False", reason, message },
     degraded(input, verdict),
     placed(input, verdict),
     honored(input),
@@ -30,23 +22,17 @@ export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, now
     ...(input.nodes === undefined ? [] : [nodesCondition(input.nodes)]),
     ...(input.quota === undefined ? [] : [quotaCondition(input.quota)]),
   ];
-  return withConditions(service, [], updates, nowIso);
-}
-
-function unavailableReason({ phase, reason }: PhaseStatus): string {
-  return isStoppedPhase(phase) || reason === "ServiceNameTaken" ? reason : "NoReadyReplicas";
+  return withConditions(input.service, [], updates, nowIso);
 }
 
 function degraded({ resolution, model, rejections }: PodsStatusInput, verdict: PhaseStatus): ConditionUpdate {
   const { phase, reason, message } = verdict;
-  const isReading =
-    resolution.at === "blocked" &&
-    resolution.code === "ModelNotReady" &&
-    !isConditionTrue(model?.status?.conditions, "Degraded");
   const isBad =
     phase === "Failed" ||
     phase === "Degraded" ||
-    (phase === "Pending" && !isReading && (resolution.at === "blocked" || rejections.length > 0)) ||
+    (phase === "Pending" &&
+      !isReadingModel(resolution, model) &&
+      (resolution.at === "blocked" || rejections.length > 0)) ||
     reason === "QuotaExceeded" ||
     reason === "ApiObjectRefused";
   if (isBad) return { type: "Degraded", status: "True", reason, message };
@@ -84,7 +70,7 @@ function honored({ resolution }: PodsStatusInput): ConditionUpdate {
   const type = "SpecHonored";
   if (resolution.at === "blocked" && resolution.code === "GateNotInPods")
     return { type, status: "False", reason: resolution.code, message: resolution.message };
-  if (resolution.at === "blocked") return unknownUntilRead(type, resolution);
+  if (resolution.at === "blocked") return unresolved(type, resolution);
   const { unhonored } = resolution;
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
   const message = `ignored in pods: ${unhonored.join(", ")}`;
@@ -101,8 +87,7 @@ function keyRequired({ service, resolution, pods }: PodsStatusInput): ConditionU
     const message = `pods of an older revision need no key, until the rollout has replaced them: ${shown}`;
     return { type, status: "False", reason: "NoAuth", message };
   }
-  if (resolution.at === "blocked")
-    return { type, status: "Unknown", reason: resolution.code, message: "unknown until pods can be created" };
+  if (resolution.at === "blocked") return unresolved(type, resolution, "pods can be created");
   const {
     open = "",
     isInferenceOpen,
@@ -121,8 +106,7 @@ function keyRequired({ service, resolution, pods }: PodsStatusInput): ConditionU
 function fallback(input: PodsStatusInput): ConditionUpdate {
   const { service, resolution, offload } = input;
   const type = "CPUFallback";
-  if (resolution.at === "blocked")
-    return { type, status: "Unknown", reason: resolution.code, message: "unknown until pods can be created" };
+  if (resolution.at === "blocked") return unresolved(type, resolution, "pods can be created");
   const { runtime, gpuCount } = resolution;
   if (gpuCount === 0) return { type, status: "False", reason: "NoGPURequested", message: "" };
   const { offloaded } = engineDescription(runtime)?.pod ?? {};

@@ -12,6 +12,7 @@ import type { ObservedQuota } from "./quota.ts";
 import type { Deferral } from "./rollout.ts";
 import type { Surroundings } from "./workload/contract.ts";
 import type { PodsResolved } from "./workload/resolve.ts";
+import { readyText } from "../frame/service/phase.ts";
 
 /** The part that Deployments and LeaderWorkerSets have in common. */
 export interface ObservedWorkload {
@@ -47,5 +48,5 @@ export function desiredPods({ service: { spec } }: Pick<PodsStatusInput, "servic
 }
 
 export function readyPodsText(input: PodsStatusInput): string {
-  return `${input.pods.ready} of ${desiredPods(input)} replicas ready`;
+  return readyText(input.pods.ready, desiredPods(input));
 }

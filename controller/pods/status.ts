@@ -10,7 +10,7 @@ import { defined } from "../../src/util/defined.ts";
 import { truncate } from "../../src/util/text.ts";
 import { codeOfRejections, describeRejections } from "../frame/apply/rejection.ts";
 import { serviceUrlOf } from "../frame/owned/kube-service.ts";
-import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../frame/service/phase.ts";
+import { obstructedPhase, type PhaseStatus, stoppedPhase, hasServed } from "../frame/service/phase.ts";
 import { podsConditions } from "./conditions.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { waitsForQuota } from "./quota.ts";
@@ -180,8 +180,8 @@ function incomplete(input: PodsStatusInput): PhaseStatus | undefined {
     const reason = "RolloutDeadlineExceeded";
     return { phase: "Degraded", reason, message: `${text}; the new pods did not become ready in time` };
   }
-  const hasServed = service.status?.phase !== undefined && HAS_SERVED.has(service.status.phase);
-  if (hasServed && replicas > updatedReplicas) {
+  const isUpdate = hasServed(service);
+  if (isUpdate && replicas > updatedReplicas) {
     const message = `${updatedReplicas} of ${desired} updated; ${text}`;
     return { phase: "Progressing", reason: "NewRevisionRollingOut", message };
   }
@@ -190,7 +190,7 @@ function incomplete(input: PodsStatusInput): PhaseStatus | undefined {
     fetching === 0
       ? text
       : `${text}; ${fetching === 1 ? "1 pod fetches" : `${fetching} pods fetch`} the weights`;
-  return { phase: hasServed ? "Progressing" : "Creating", reason: "ReplicasNotReady", message };
+  return { phase: isUpdate ? "Progressing" : "Creating", reason: "ReplicasNotReady", message };
 }
 
 /** For a rollout in which all desired pods are ready, and the next pod finds no node. */
@@ -201,8 +201,6 @@ function noRoomText({ pods: { unscheduled }, deployment }: PodsStatusInput): str
   const remedy = isSurgeOnly ? "; with rollout.maxUnavailable 1 an old pod makes room for it" : "";
   return `; the next pod waits for a node: ${unscheduled.message}${remedy}`;
 }
-
-const HAS_SERVED = new Set(["Ready", "Progressing", "Degraded"]);
 
 function hasExceededDeadline(deployment: PodsStatusInput["deployment"]): boolean {
   const progressing = deployment?.status?.conditions?.find(({ type }) => type === "Progressing");

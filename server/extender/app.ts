@@ -11,7 +11,7 @@ import { listenOn } from "../../src/http/listener.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { followTls, readTls, type TlsFiles } from "../tls-files.ts";
+import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
 import { type ExtenderNeed, mismatchOf, scoreCandidates } from "./decide.ts";
 import type { ExtenderCluster } from "./facts.ts";
 import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";

@@ -185,17 +185,6 @@ function notesOf(missing: readonly string[] = []) {
   return missing.length === 0 ? {} : { missing };
 }
 
-interface ServiceRow {
-  readonly service: string;
-  readonly model: string;
-  readonly phase: string;
-  readonly ready: string;
-  readonly on: string;
-  readonly endpoint: string;
-  readonly message: string;
-  readonly hosts: readonly string[];
-}
-
 async function listServices(
   context: McpContext,
   { namespace: only, limit: maxRows }: z.output<typeof listInput>,
@@ -215,7 +204,7 @@ async function listServices(
   });
 }
 
-function serviceRow(service: InferenceService, replicas: readonly InferenceReplica[]): ServiceRow {
+function serviceRow(service: InferenceService, replicas: readonly InferenceReplica[]) {
   const { metadata, spec, status } = service;
   return {
     service: keyOf(metadata),

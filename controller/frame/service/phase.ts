@@ -1,8 +1,9 @@
-/** Phases that are the same on every path. Pure. */
+/** Phases and conditions that are the same on every path. Pure. */
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import type { Obstacle } from "../apply/run.ts";
-import type { ConditionUpdate } from "../../../src/api/conditions.ts";
+import { type ConditionUpdate, isConditionTrue } from "../../../src/api/conditions.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
+import type { Model } from "../../../src/api/model.ts";
 
 export interface PhaseStatus {
   readonly phase: NonNullable<InferenceServiceStatus["phase"]>;
@@ -28,14 +29,47 @@ export function obstructedPhase(obstacle: Obstacle, { metadata }: InferenceServi
   }
 }
 
-/** A condition that depends on the Model. */
-export function unknownUntilRead(type: string, { code: reason }: Blocked): ConditionUpdate {
-  return { type, status: "Unknown", reason, message: "unknown until the Model has been read" };
+export function readyText(ready: number, desired: number): string {
+  return `${ready} of ${desired} replicas ready`;
 }
 
-/** True in phases in which nothing should run. */
-export function isStoppedPhase(phase: InferenceServiceStatus["phase"]): boolean {
-  return phase === "Stopped" || phase === "Suspended" || phase === "Idle";
+/** True in the phases that follow the first Ready, as long as something should run. */
+export function hasServed({ status }: InferenceService): boolean {
+  return status?.phase === "Ready" || status?.phase === "Progressing" || status?.phase === "Degraded";
+}
+
+/** True while the Model is read for the first time or after a change of its spec, which is not a fault. */
+export function isReadingModel(
+  resolution: { readonly at: "resolved" } | Blocked,
+  model: Model | undefined,
+): boolean {
+  const isUnread = resolution.at === "blocked" && resolution.code === "ModelNotReady";
+  return isUnread && !isConditionTrue(model?.status?.conditions, "Degraded");
+}
+
+/** For what is only known once the service can be resolved. */
+export function unresolved(
+  type: string,
+  { code }: Blocked,
+  until = "the Model has been read",
+): ConditionUpdate {
+  return { type, status: "Unknown", reason: code, message: `unknown until ${until}` };
+}
+
+/** The conditions Ready and Available. `counts` has the numbers of replicas. */
+export function readiness(now: PhaseStatus, ready: number, counts: string): readonly ConditionUpdate[] {
+  const { phase, reason, message } = now;
+  const isReady = { type: "Ready", status: phase === "Ready" ? "True" : "False", reason, message } as const;
+  if (ready > 0)
+    return [isReady, { type: "Available", status: "True", reason: "InferenceReady", message: counts }];
+  const isStopped = phase === "Stopped" || phase === "Suspended" || phase === "Idle";
+  const why = isStopped || reason === "ServiceNameTaken" ? reason : "NoReadyReplicas";
+  return [isReady, { type: "Available", status: "False", reason: why, message }];
+}
+
+/** True in phases that proceed to Ready. */
+export function isMoving({ phase }: PhaseStatus): boolean {
+  return phase === "Creating" || phase === "Progressing" || phase === "Pending";
 }
 
 /** Undefined if the desired number of replicas is not 0. */

@@ -1,17 +1,16 @@
 /** The conditions of a service on hosts. They are always present, so `kubectl wait` can rely on them. Pure. */
 import { type Condition, type ConditionUpdate, withConditions } from "../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../src/engines/registry.ts";
-import { isStoppedPhase, type PhaseStatus, unknownUntilRead } from "../../frame/service/phase.ts";
+import { type PhaseStatus, isMoving, isReadingModel, readiness, unresolved } from "../../frame/service/phase.ts";
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
-import { hasLostReplicas, isReadingModel, readyReplicasText } from "./phase.ts";
+import { hasLostReplicas, readyReplicasText } from "./phase.ts";
 import { revisionProgressOf } from "./progress.ts";
 import { speedKnown } from "./speed.ts";
 import { rejectedCondition } from "../../frame/apply/rejection.ts";
 
 export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIso: string): Condition[] {
   const updates = [
-    { ...now, type: "Ready", status: now.phase === "Ready" ? ("True" as const) : ("False" as const) },
-    available(facts, now),
+    ...readiness(now, readyCount(facts), readyReplicasText(facts)),
     progressing(facts, now),
     degraded(facts, now),
     placed(facts, now),
@@ -23,17 +22,8 @@ export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIs
   return withConditions(facts.draft.observed.service, [], updates, nowIso);
 }
 
-function available(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
-  const type = "Available";
-  if (readyCount(facts) > 0) {
-    return { type, status: "True", reason: "InferenceReady", message: readyReplicasText(facts) };
-  }
-  const isStopped = isStoppedPhase(phase) || reason === "ServiceNameTaken";
-  return { type, status: "False", reason: isStopped ? reason : "NoReadyReplicas", message };
-}
-
 /** Reports a rollout that is in progress or has just completed, or else the phase. */
-function progressing(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
+function progressing(facts: HostsStatusFacts, now: PhaseStatus): ConditionUpdate {
   const type = "Progressing";
   const progress =
     facts.obstacle.at === "none" ? revisionProgressOf(facts) : { at: "none" as const, message: "" };
@@ -44,10 +34,8 @@ function progressing(facts: HostsStatusFacts, { phase, reason, message }: PhaseS
       return { type, status: "True", reason: "NewRevisionRollingOut", message: progress.message };
     case "stopped":
       return { type, status: "False", reason: "RolloutStopped", message: progress.message };
-    case "none": {
-      const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
-      return { type, status: isMoving ? "True" : "False", reason, message };
-    }
+    case "none":
+      return { type, status: isMoving(now) ? "True" : "False", reason: now.reason, message: now.message };
     default:
       return progress.at satisfies never;
   }
@@ -59,8 +47,8 @@ function degraded(facts: HostsStatusFacts, { phase, reason, message }: PhaseStat
   if (phase === "Failed" || phase === "Degraded") return { type, status: "True", reason, message };
   const rejected = rejectedCondition(type, "True", facts.rejections ?? []);
   if (rejected !== undefined) return rejected;
-  const { resolution } = facts.draft;
-  if (resolution.at === "blocked" && facts.desired > 0 && !isReadingModel(facts)) {
+  const { resolution, observed } = facts.draft;
+  if (resolution.at === "blocked" && facts.desired > 0 && !isReadingModel(resolution, observed.model)) {
     return { type, status: "True", reason: resolution.code, message: resolution.message };
   }
   if (phase === "WaitingForCapacity" && hasLostReplicas(facts))
@@ -85,7 +73,7 @@ function placed(
 
 function honored({ draft }: HostsStatusFacts): ConditionUpdate {
   const type = "SpecHonored";
-  if (draft.resolution.at === "blocked") return unknownUntilRead(type, draft.resolution);
+  if (draft.resolution.at === "blocked") return unresolved(type, draft.resolution);
   const { unhonored } = draft.resolution;
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
   const message = `ignored on hosts, or honored only as shown: ${unhonored.join(", ")}`;
@@ -95,7 +83,7 @@ function honored({ draft }: HostsStatusFacts): ConditionUpdate {
 /** For a service that runs, but probably not as the user intended. */
 function warnings({ draft: { resolution } }: HostsStatusFacts): ConditionUpdate {
   const type = "Warnings";
-  if (resolution.at === "blocked") return unknownUntilRead(type, resolution);
+  if (resolution.at === "blocked") return unresolved(type, resolution);
   const { beyondTraining } = resolution;
   if (beyondTraining === undefined) return { type, status: "False", reason: "NoWarnings", message: "" };
   return { type, status: "True", reason: "ContextBeyondTraining", message: beyondTraining };
@@ -112,7 +100,7 @@ function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): Con
         : `replicas of an older revision need no key, until the rollout has replaced them: ${open.map(({ metadata }) => metadata.name).join(", ")}`;
     return { type, status: "False", reason: "NoAuth", message };
   }
-  if (resolution.at === "blocked") return unknownUntilRead(type, resolution);
+  if (resolution.at === "blocked") return unresolved(type, resolution);
   const { template } = resolution;
   const status = "True";
   if (!isGated(template)) {

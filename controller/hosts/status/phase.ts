@@ -2,7 +2,7 @@
 import { getCondition, isConditionTrue } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { codeOfRejections, describeRejections } from "../../frame/apply/rejection.ts";
-import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../../frame/service/phase.ts";
+import { obstructedPhase, type PhaseStatus, stoppedPhase, hasServed, isReadingModel, readyText } from "../../frame/service/phase.ts";
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { revisionProgressOf } from "./progress.ts";
 
@@ -22,24 +22,17 @@ export function phaseOf(facts: HostsStatusFacts): PhaseStatus {
 
 /** For example "1 of 2 replicas ready". */
 export function readyReplicasText(facts: HostsStatusFacts): string {
-  return `${readyCount(facts)} of ${facts.desired} replicas ready`;
-}
-
-/** True while the Model is read for the first time or after a change of its spec, which is not a fault. */
-export function isReadingModel({ draft }: HostsStatusFacts): boolean {
-  const { resolution, observed } = draft;
-  if (resolution.at !== "blocked" || resolution.code !== "ModelNotReady") return false;
-  return !isConditionTrue(observed.model?.status?.conditions, "Degraded");
+  return readyText(readyCount(facts), facts.desired);
 }
 
 /** Running replicas still serve without their Model, but they can be neither replaced nor scaled. */
 function blocked(facts: HostsStatusFacts): PhaseStatus | undefined {
-  const { resolution } = facts.draft;
+  const { resolution, observed } = facts.draft;
   if (resolution.at !== "blocked") return undefined;
   const { code: reason, message, isFinal } = resolution;
   const count = readyCount(facts);
   if (count === 0) return { phase: isFinal ? "Failed" : "Pending", reason, message };
-  if (!isReadingModel(facts))
+  if (!isReadingModel(resolution, observed.model))
     return { phase: "Degraded", reason, message: `${readyReplicasText(facts)}; ${message}` };
   return count < facts.desired ? { phase: "Progressing", reason, message } : undefined;
 }
@@ -92,9 +85,7 @@ function incomplete(facts: HostsStatusFacts): PhaseStatus {
   if (phase === "Failed" && readyCount(facts) === 0) {
     return { phase, reason, message: `${readyReplicasText(facts)}; ${text}` };
   }
-  const before = draft.observed.service.status?.phase;
-  const hasServed = before === "Ready" || before === "Progressing" || before === "Degraded";
-  const starting = hasServed ? "Progressing" : "Creating";
+  const starting = hasServed(draft.observed.service) ? "Progressing" : "Creating";
   return {
     phase: isDegraded(facts) ? "Degraded" : starting,
     reason,

@@ -12,16 +12,14 @@ import { engineDescription, requiredRuntimeName } from "../../../src/engines/reg
 import { publicSource } from "../../../src/models/source/parse.ts";
 import { compareText } from "../../../src/util/text.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
+import { unresolved } from "../../frame/service/phase.ts";
 
 const MAX_NAMED = 5;
 
 /** A host whose speed is unknown counts as half as fast as the fastest one. */
 export function speedKnown({ observed, resolution }: ServiceDraft): ConditionUpdate {
   const type = "SpeedKnown";
-  if (resolution.at === "blocked") {
-    const message = "unknown until the Model has been read";
-    return { type, status: "Unknown", reason: resolution.code, message };
-  }
+  if (resolution.at === "blocked") return unresolved(type, resolution);
   const { service, model, benchmarks } = observed;
   const { template } = resolution;
   const { mode = "chat", placement } = service.spec;

@@ -7,6 +7,7 @@ import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../../frame/service/path.ts";
 import { spillOver } from "./split.ts";
 import type { ControllerPorts } from "../../frame/ports.ts";
+import { readyText } from "../../frame/service/phase.ts";
 
 interface Parts extends Pick<ControllerPorts, "apply" | "clock"> {
   readonly hosts: ServicePath;
@@ -113,7 +114,7 @@ function merged(
     return { ...shown, ...counts, ...revisions, conditions };
   const onOther = other.status.readyReplicas ?? 0;
   const where = service.spec.placement.prefer === "Pods" ? "on hosts" : "in pods";
-  const message = `${ready} of ${desired} replicas ready${onOther === 0 ? "" : `, ${onOther} of them ${where}`}`;
+  const message = `${readyText(ready, desired)}${onOther === 0 ? "" : `, ${onOther} of them ${where}`}`;
   const now = { reason: "InferenceReady", message, observedGeneration: service.metadata.generation };
   const updates = [
     { type: "Ready", status: "True" as const, ...now },

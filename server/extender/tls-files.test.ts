@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { connect } from "node:tls";
 import { expect, test, vi } from "vitest";
-import { quietLog } from "../test/cluster/quiet-log.ts";
-import { selfSigned } from "../test/fixtures/self-signed.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { selfSigned } from "../../test/fixtures/self-signed.ts";
 import { followTls, readTls } from "./tls-files.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };

@@ -3,8 +3,8 @@
 import { unwatchFile, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { Server } from "node:tls";
-import { MetalbridgeError } from "../src/api/errors.ts";
-import type { Log } from "../src/util/ports.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Log } from "../../src/util/ports.ts";
 
 export interface TlsFiles {
   readonly cert: string;

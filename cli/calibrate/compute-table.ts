@@ -1,5 +1,5 @@
 /** Derives the coefficients of a backend from measured compute buffers with a linear fit. */
-import type { ComputeTable } from "./table.ts";
+import type { ComputeTable } from "../../src/engines/llamacpp/claim/compute/table.ts";
 
 export interface ComputeSample {
   readonly laidOutBytes: number;
