@@ -4,7 +4,6 @@ import { missingRight, notWatched } from "../../../src/console/missing-right.ts"
 import type { Refusal, Session } from "../../../src/console/protocol.ts";
 import { useKnownRight, useSession } from "../api/session.ts";
 import { useList } from "../live/hooks.ts";
-import { text } from "../texts/text.ts";
 import { useNamespace } from "./search.ts";
 
 export interface Sight {
@@ -41,11 +40,21 @@ export function sightOf(
   if (!isNarrow || namespaces.length === 0 || rights.hosts === undefined)
     return { namespaces, isNarrow, missing: "" };
   const notes = [
-    text.sight.only(namespaces, rights.hosts),
-    ...(isLocal && rights.hosts && rights.allClaims === false ? [text.sight.claims] : []),
-    ...(isLocal ? [text.sight.another] : []),
+    onlyWords(namespaces, rights.hosts),
+    ...(isLocal && rights.hosts && rights.allClaims === false
+      ? ["Claims of other namespaces are not counted: less memory may be free than shown."]
+      : []),
+    ...(isLocal ? ["metalbridge console -n selects another namespace."] : []),
   ];
   return { namespaces, isNarrow, missing: notes.join(" ") };
+}
+
+function onlyWords(namespaces: readonly string[], hasHosts: boolean): string {
+  const { length } = namespaces;
+  const names = length > 3 ? `${length} namespaces` : `namespaces ${namespaces.join(", ")}`;
+  const shown = length === 1 ? `namespace ${namespaces[0]} is shown` : `${names} are shown`;
+  const [noHosts, norHosts] = hasHosts ? ["", ""] : [", and no hosts", ", nor hosts"];
+  return `Only ${shown}${noHosts}: you may not list inferenceservices of all namespaces${norHosts}.`;
 }
 
 export function useSight(): Sight {

@@ -3,7 +3,6 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import { GROUP } from "../../../src/api/group.ts";
 import { missingRight } from "../../../src/console/missing-right.ts";
 import { type AccessQuestion, CONSOLE_PATH, type Session } from "../../../src/console/protocol.ts";
-import { text } from "../texts/text.ts";
 import { ConsoleError, requestJson, SESSION_PATH } from "./request.ts";
 
 const RIGHTS_MS = 30_000;
@@ -44,9 +43,9 @@ export function useRight(question: Question): RightState {
   const session = useSession();
   const { data, error } = useQuery(rightQuery(full));
   const isWrite = !["get", "list", "watch"].includes(full.verb);
-  if (isWrite && session?.isReadOnly === true) return { isAllowed: false, why: text.rights.readOnly };
+  if (isWrite && session?.isReadOnly === true) return { isAllowed: false, why: "This console is read-only." };
   if (error !== null) return { isAllowed: false, why: error.message };
-  if (data === undefined) return { isAllowed: false, why: text.rights.checking };
+  if (data === undefined) return { isAllowed: false, why: "Checking your rights…" };
   if (data) return { isAllowed: true };
   const { message, remedy } = missingRight(full);
   return { isAllowed: false, why: `${message} ${remedy}` };

@@ -13,7 +13,6 @@ import { formatDuration } from "../parts/format.ts";
 import { Failure } from "../parts/notice.tsx";
 import { Tag } from "../parts/state.tsx";
 import { setTheme, useTheme } from "../parts/theme.ts";
-import { text } from "../texts/text.ts";
 import { COMMAND_KEY, NAVIGATION, type NavigationItem } from "./navigation.ts";
 import { SignIn } from "./sign-in.tsx";
 import "./frame.css";
@@ -42,7 +41,7 @@ export function Frame() {
     <OnlyNamespace value={sight.isNarrow && more.length === 0 ? first : ""}>
       <div className="frame">
         <a href="#content" className="skip">
-          {text.frame.skip}
+          Skip to content
         </a>
         <Rail sight={sight} />
         <TopBar onSearch={openPalette} />
@@ -66,10 +65,10 @@ export function Frame() {
 
 function Rail({ sight }: { readonly sight: Sight }) {
   return (
-    <nav className="rail" aria-label={text.product}>
+    <nav className="rail" aria-label="Metalbridge">
       <Link to="/" search={keepNamespace} className="brand">
         <img src="/console/icon.svg" alt="" width={20} height={20} />
-        <span>{text.product}</span>
+        <span>Metalbridge</span>
       </Link>
       <ul>
         {NAVIGATION.map((item) => (
@@ -107,11 +106,9 @@ function NamespaceChoice({ sight: { namespaces, isNarrow } }: { readonly sight: 
   if (namespace !== "") names.add(namespace);
   return (
     <label className="stack gap-4 namespace">
-      <span className="small muted">{text.frame.namespace}</span>
+      <span className="small muted">Namespace</span>
       <select value={namespace} onChange={({ target }) => setSearch({ ns: target.value })}>
-        {!isOnly && (
-          <option value="">{isNarrow ? text.frame.yourNamespaces : text.frame.allNamespaces}</option>
-        )}
+        {!isOnly && <option value="">{isNarrow ? "All that you may see" : "All namespaces"}</option>}
         {[...names].sort().map((name) => (
           <option key={name} value={name}>
             {name}
@@ -133,14 +130,14 @@ function TopBar({ onSearch }: { readonly onSearch: () => void }) {
     <header className="spread topbar">
       <button type="button" className="search" onClick={onSearch}>
         <SearchIcon size={14} aria-hidden />
-        <span>{text.frame.search}</span>
+        <span>Search or jump to…</span>
         <kbd>{COMMAND_KEY}</kbd>
       </button>
       <div className="line gap-4 topbar-end">
-        {session?.isReadOnly === true && <Tag>{text.frame.readOnly}</Tag>}
+        {session?.isReadOnly === true && <Tag>Read-only</Tag>}
         <LinkMark />
         <IconButton
-          label={theme === "dark" ? text.frame.themeToLight : text.frame.themeToDark}
+          label={theme === "dark" ? "Use the light theme" : "Use the dark theme"}
           onClick={() => setTheme(theme === "dark" ? "light" : "dark")}
         >
           {theme === "dark" ? <Sun size={16} aria-hidden /> : <Moon size={16} aria-hidden />}
@@ -153,7 +150,7 @@ function TopBar({ onSearch }: { readonly onSearch: () => void }) {
           icon={<Plus size={14} aria-hidden />}
           onClick={() => setSearch({ deploy: "new" })}
         >
-          <span className="wide-only">{text.frame.deploy}</span>
+          <span className="wide-only">Deploy a model</span>
           <span className="phone-only">Deploy</span>
         </Button>
       </div>
@@ -176,14 +173,14 @@ function Account({ user }: { readonly user: string }) {
   return (
     <DropdownMenu.Root>
       <Dialog
-        title={text.signIn.signOutFailed}
+        title="You are still signed in"
         isOpen={failure !== undefined}
         onClose={() => setFailure(undefined)}
       >
         {failure !== undefined && <Failure error={failure} />}
       </Dialog>
       <DropdownMenu.Trigger asChild>
-        <IconButton label={text.frame.account}>
+        <IconButton label="Account">
           <UserRound size={16} aria-hidden />
         </IconButton>
       </DropdownMenu.Trigger>
@@ -192,7 +189,7 @@ function Account({ user }: { readonly user: string }) {
           <DropdownMenu.Label className="menu-label small muted">{user}</DropdownMenu.Label>
           <DropdownMenu.Separator className="menu-line" />
           <DropdownMenu.Item className="menu-item" onSelect={() => void leave()}>
-            {text.frame.signOut}
+            Sign out
           </DropdownMenu.Item>
         </DropdownMenu.Content>
       </DropdownMenu.Portal>
@@ -204,14 +201,14 @@ function Account({ user }: { readonly user: string }) {
 function PhoneBar() {
   const rest = NAVIGATION.filter(({ isOnPhone = false }) => !isOnPhone);
   return (
-    <nav className="phone-bar" aria-label={text.product}>
+    <nav className="phone-bar" aria-label="Metalbridge">
       {NAVIGATION.filter(({ isOnPhone = false }) => isOnPhone).map((item) => (
         <RailLink key={item.to} item={item} />
       ))}
       <DropdownMenu.Root>
         <DropdownMenu.Trigger className="rail-link">
           <Ellipsis size={16} aria-hidden />
-          <span>{text.frame.menu}</span>
+          <span>More</span>
         </DropdownMenu.Trigger>
         <DropdownMenu.Portal>
           <DropdownMenu.Content className="menu" align="end" sideOffset={8}>
@@ -237,18 +234,18 @@ function LinkMark() {
   const nowMs = useNow();
   const age = "sinceMs" in link ? formatDuration(nowMs - link.sinceMs) : "";
   const word = {
-    connecting: text.link.connecting,
-    live: text.link.live,
-    reconnecting: `${text.link.reconnecting} · ${age}`,
-    away: `${text.link.away} · ${age}`,
-    "signed-out": text.link.signedOut,
+    connecting: "Connecting",
+    live: "Live",
+    reconnecting: `Reconnecting · ${age}`,
+    away: `API server away · ${age}`,
+    "signed-out": "Signed out",
   }[link.at];
   const why = {
-    connecting: text.link.liveWhy,
-    live: text.link.liveWhy,
-    reconnecting: `${text.link.reconnectingWhy(age, "why" in link ? link.why : "")} ${text.link.retry}.`,
-    away: text.link.awayWhy(age),
-    "signed-out": text.link.liveWhy,
+    connecting: "Changes in the cluster appear here as they happen.",
+    live: "Changes in the cluster appear here as they happen.",
+    reconnecting: `${`Data is ${age} old: ${"why" in link ? link.why : ""}. The console reconnects automatically.`} Reconnect now.`,
+    away: `Data is ${age} old: the API server of the cluster does not answer. The console continues once it does.`,
+    "signed-out": "Changes in the cluster appear here as they happen.",
   }[link.at];
   return (
     <Hint text={why}>

@@ -1,18 +1,5 @@
 /** The pages in the order of the rail, and the keys that open them. */
-import {
-  Activity,
-  Boxes,
-  ChartColumn,
-  Cpu,
-  Gauge,
-  type LucideIcon,
-  MessagesSquare,
-  Network,
-  Route,
-  Server,
-  Settings,
-} from "lucide-react";
-import { text } from "../texts/text.ts";
+import { Activity, Boxes, ChartColumn, Cpu, Gauge, type LucideIcon, MessagesSquare, Network, Route, Server, Settings } from "lucide-react";
 
 /** Opens the command palette. */
 export const COMMAND_KEY = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";
@@ -30,14 +17,14 @@ export interface NavigationItem {
 }
 
 export const NAVIGATION: readonly NavigationItem[] = [
-  { to: "/", label: text.pages.overview, icon: Activity, key: "o", isOnPhone: true },
-  { to: "/services", label: text.pages.services, icon: Boxes, key: "s", isOnPhone: true },
-  { to: "/models", label: text.pages.models, icon: Cpu, key: "m" },
-  { to: "/hosts", label: text.pages.hosts, icon: Server, key: "h", isOnPhone: true },
-  { to: "/fits", label: text.pages.whatFits, alias: "Model density", icon: Gauge, key: "d" },
-  { to: "/topology", label: text.pages.topology, icon: Network, key: "t" },
-  { to: "/playground", label: text.pages.playground, icon: MessagesSquare, key: "p", isOnPhone: true },
-  { to: "/gateway", label: text.pages.gateway, icon: Route, key: "w" },
-  { to: "/usage", label: text.pages.usage, icon: ChartColumn, key: "u" },
-  { to: "/settings", label: text.pages.settings, icon: Settings, key: "," },
+  { to: "/", label: "Overview", icon: Activity, key: "o", isOnPhone: true },
+  { to: "/services", label: "Services", icon: Boxes, key: "s", isOnPhone: true },
+  { to: "/models", label: "Models", icon: Cpu, key: "m" },
+  { to: "/hosts", label: "Hosts", icon: Server, key: "h", isOnPhone: true },
+  { to: "/fits", label: "What fits", alias: "Model density", icon: Gauge, key: "d" },
+  { to: "/topology", label: "Topology", icon: Network, key: "t" },
+  { to: "/playground", label: "Playground", icon: MessagesSquare, key: "p", isOnPhone: true },
+  { to: "/gateway", label: "Gateway", icon: Route, key: "w" },
+  { to: "/usage", label: "Usage", icon: ChartColumn, key: "u" },
+  { to: "/settings", label: "Settings", icon: Settings, key: "," },
 ];

@@ -10,7 +10,6 @@ import { useList } from "../live/hooks.ts";
 import { useBack } from "../parts/back.ts";
 import { setTheme } from "../parts/theme.ts";
 import { hasWords } from "../parts/words.ts";
-import { text } from "../texts/text.ts";
 import { NAVIGATION } from "./navigation.ts";
 
 /** Found objects of each kind. */
@@ -28,12 +27,11 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
     onClose();
     void navigate({ to: ".", search: (before: object) => ({ ...before, deploy: "new" }) as never });
   };
-  const { deploy: deployLabel, themeToDark, themeToLight } = text.frame;
   const actions = (
     [
-      [deployLabel, deploy],
-      [themeToDark, () => setTheme("dark")],
-      [themeToLight, () => setTheme("light")],
+      ["Deploy a model", deploy],
+      ["Use the dark theme", () => setTheme("dark")],
+      ["Use the light theme", () => setTheme("light")],
     ] as const
   ).filter(([label]) => hasWords([label], words));
   const pages = NAVIGATION.filter(({ label, alias = "" }) => hasWords([label, alias], words));
@@ -42,9 +40,14 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
       <Radix.Portal>
         <Radix.Overlay className="dialog-overlay" />
         <Radix.Content className="palette" aria-describedby={undefined}>
-          <Radix.Title className="visually-hidden">{text.frame.search}</Radix.Title>
-          <Command label={text.frame.search} shouldFilter={false} loop>
-            <Command.Input value={words} onValueChange={setWords} placeholder={text.frame.search} autoFocus />
+          <Radix.Title className="visually-hidden">Search or jump to…</Radix.Title>
+          <Command label="Search or jump to…" shouldFilter={false} loop>
+            <Command.Input
+              value={words}
+              onValueChange={setWords}
+              placeholder="Search or jump to…"
+              autoFocus
+            />
             <Command.List>
               <Command.Empty>Nothing found.</Command.Empty>
               <Found words={words} go={go} />

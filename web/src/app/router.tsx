@@ -3,7 +3,6 @@ import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } 
 import { CONSOLE_PATH, type Refusal } from "../../../src/console/protocol.ts";
 import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
 import { Empty, Failure } from "../parts/notice.tsx";
-import { text } from "../texts/text.ts";
 import { Frame } from "./frame.tsx";
 
 const root = createRootRoute({
@@ -11,9 +10,9 @@ const root = createRootRoute({
   validateSearch: (search) => search as Search,
   notFoundComponent: () => (
     <div className="stack gap-24 page">
-      <Empty title={text.error.notFound} why="">
+      <Empty title="There is no page at this address." why="">
         <Link to="/" className="link">
-          {text.error.home}
+          Go to the overview
         </Link>
       </Empty>
     </div>
@@ -101,9 +100,13 @@ export const router = createRouter({
   // missing until the document is loaded again.
   defaultErrorComponent: ({ error }) => (
     <div className="stack gap-24 page">
-      <h1>{text.error.title}</h1>
+      <h1>This page could not be shown</h1>
       <Failure
-        error={{ ...refusalOf(error), remedy: text.error.reload }}
+        error={{
+          ...refusalOf(error),
+          remedy:
+            "Load the page again. It may belong to an earlier version of the console, or the network failed.",
+        }}
         onRetry={() => window.location.reload()}
       />
     </div>

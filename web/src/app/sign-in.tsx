@@ -9,7 +9,6 @@ import { Button } from "../parts/button.tsx";
 import { Command, WithCommands } from "../parts/copy.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure } from "../parts/notice.tsx";
-import { text } from "../texts/text.ts";
 
 /** In the fragment, which browsers never send to a server. */
 const CODE = /^#code=([A-Za-z0-9_-]{16,128})$/;
@@ -48,14 +47,28 @@ export function SignIn() {
     if (code === undefined && refused === undefined) return;
     history.replaceState(null, "", location.pathname + location.search);
     if (code !== undefined) void enter({ code });
-    if (refused !== undefined) setFailure(new ConsoleError(refused, text.signIn.refused));
+    if (refused !== undefined)
+      setFailure(
+        new ConsoleError(
+          refused,
+          "The identity provider did not sign you in. Try again; if it fails again, show the code to an administrator.",
+        ),
+      );
   }, []);
   if (!needsSignIn) return null;
   const by = (error.answer as SignInAnswer | undefined)?.by ?? "token";
   return (
     <Dialog
-      title={text.signIn.title}
-      description={<WithCommands text={data === undefined ? error.message : text.signIn.again} />}
+      title="Sign in"
+      description={
+        <WithCommands
+          text={
+            data === undefined
+              ? error.message
+              : "Your session has expired. Sign in again to continue; this page stays as it is."
+          }
+        />
+      }
       isOpen
     >
       {failure !== undefined && <Failure error={failure} />}
@@ -63,7 +76,7 @@ export function SignIn() {
       {by === "oidc" && <ProviderLink keepsPage={data !== undefined} />}
       {by === "code" && (
         <p className="prose">
-          <WithCommands text={text.signIn.code} />
+          <WithCommands text="Open the address that `metalbridge console` printed in your terminal. It signs you in with your kubeconfig." />
         </p>
       )}
     </Dialog>
@@ -79,9 +92,9 @@ function ProviderLink({ keepsPage }: { readonly keepsPage: boolean }) {
         href={`/console/sign-in?back=${encodeURIComponent(location.pathname + location.search)}`}
         target={keepsPage ? "_blank" : undefined}
       >
-        {text.signIn.oidc}
+        Sign in with your organization
       </a>
-      {keepsPage && <p className="prose muted">{text.signIn.oidcBeside}</p>}
+      {keepsPage && <p className="prose muted">It opens in another tab. Come back to this one afterwards.</p>}
     </>
   );
 }
@@ -126,7 +139,7 @@ function TokenForm({ onSubmit }: { readonly onSubmit: (token: string) => void })
   return (
     <form className="stack" onSubmit={submit}>
       <label className="field">
-        <span>{text.signIn.token}</span>
+        <span>Token of a Kubernetes user or ServiceAccount</span>
         <input
           type="password"
           autoComplete="off"
@@ -135,10 +148,10 @@ function TokenForm({ onSubmit }: { readonly onSubmit: (token: string) => void })
           onChange={({ target }) => setToken(target.value)}
         />
       </label>
-      <p className="small muted">{text.signIn.tokenHelp}</p>
-      <Command>{text.signIn.tokenCommand}</Command>
+      <p className="small muted">Create one that is valid for a day:</p>
+      <Command>{"kubectl create token <serviceaccount> -n <namespace> --duration=24h"}</Command>
       <Button type="submit" look="primary" disabled={token.trim() === ""}>
-        {text.signIn.submit}
+        Sign in
       </Button>
     </form>
   );

@@ -5,7 +5,6 @@ import { UNCORDON } from "../../../src/api/host-change.ts";
 import type { Attention } from "../../../src/console/rows.ts";
 import { mergePatch } from "../api/kube.ts";
 import { useRight } from "../api/session.ts";
-import { text } from "../texts/text.ts";
 import { Button } from "./button.tsx";
 import { Command, WithCommands } from "./copy.tsx";
 import { Failure } from "./notice.tsx";
@@ -70,9 +69,9 @@ function Uncordon({ host }: { readonly host: string }) {
   return (
     <>
       <div className="row">
-        <span className="prose">{text.cordon.keepsOff(host)}</span>
+        <span className="prose">{`Host ${host} is cordoned: no new replicas start on it.`}</span>
         <Button right={right} disabled={isPending} onClick={() => mutate()}>
-          {text.cordon.uncordon(host)}
+          {`Uncordon ${host}`}
         </Button>
       </div>
       {error !== null && <Failure error={error} />}

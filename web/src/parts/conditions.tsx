@@ -1,6 +1,5 @@
 /** The conditions of an object, in their own words: those that report a fault first. */
 import type { StateWord } from "../../../src/console/rows.ts";
-import { detailsText } from "../texts/details.ts";
 import { type PlainColumn, PlainTable } from "./plain-table.tsx";
 import { State } from "./state.tsx";
 import { Ago } from "./time.tsx";
@@ -17,27 +16,27 @@ export function Conditions({ conditions = [] }: { readonly conditions?: readonly
   const sorted = [...conditions].sort((a, b) => rankOf(a) - rankOf(b) || a.type.localeCompare(b.type));
   return (
     <PlainTable
-      label={detailsText.status}
+      label="Status"
       rows={sorted}
       keyOf={({ type }) => type}
       columns={COLUMNS}
-      none={detailsText.noConditions}
+      none="No conditions have been reported yet."
     />
   );
 }
 
 const COLUMNS: readonly PlainColumn<ShownCondition>[] = [
-  { id: "type", header: detailsText.type, cell: ({ type }) => type },
+  { id: "type", header: "Type", cell: ({ type }) => type },
   {
     id: "status",
-    header: detailsText.status,
+    header: "Status",
     cell: (condition) => <State state={{ word: condition.status, level: levelOf(condition) }} />,
   },
-  { id: "reason", header: detailsText.reason, cell: ({ reason = "" }) => <code>{reason}</code> },
-  { id: "message", header: detailsText.message, cell: ({ message }) => message, isWide: true },
+  { id: "reason", header: "Reason", cell: ({ reason = "" }) => <code>{reason}</code> },
+  { id: "message", header: "Message", cell: ({ message }) => message, isWide: true },
   {
     id: "since",
-    header: detailsText.since,
+    header: "Since",
     cell: ({ lastTransitionTime }) => <Ago at={lastTransitionTime} />,
     isNumber: true,
   },

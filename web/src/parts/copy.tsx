@@ -1,18 +1,11 @@
 /** A name, address or command to copy. */
 import { Check, Copy as CopyIcon } from "lucide-react";
 import { useState } from "react";
-import { text } from "../texts/text.ts";
 import { IconButton } from "./button.tsx";
 
 const DONE_MS = 1_500;
 
-export function CopyButton({
-  value,
-  label = text.copy.label,
-}: {
-  readonly value: string;
-  readonly label?: string;
-}) {
+export function CopyButton({ value, label = "Copy" }: { readonly value: string; readonly label?: string }) {
   const [isDone, setIsDone] = useState(false);
   const copy = async (): Promise<void> => {
     await navigator.clipboard.writeText(value);
@@ -20,7 +13,7 @@ export function CopyButton({
     setTimeout(() => setIsDone(false), DONE_MS);
   };
   return (
-    <IconButton label={isDone ? text.copy.done : label} onClick={() => void copy()}>
+    <IconButton label={isDone ? "Copied" : label} onClick={() => void copy()}>
       {isDone ? <Check size={14} aria-hidden /> : <CopyIcon size={14} aria-hidden />}
     </IconButton>
   );

@@ -2,7 +2,6 @@
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
 import { type ReactNode, useEffect, useRef, useState } from "react";
-import { text } from "../texts/text.ts";
 import { useBack } from "./back.ts";
 import { Button, type ButtonProps } from "./button.tsx";
 
@@ -76,14 +75,14 @@ export function Dialog(props: DialogProps) {
           {children}
           {isAsking && (
             <Confirm
-              title={text.dialog.discard}
-              act={text.dialog.discardIt}
+              title="Discard what you have entered?"
+              act="Discard"
               isOpen
               isBusy={false}
               onClose={() => setIsAsking(false)}
               onConfirm={close}
             >
-              <p>{text.dialog.discardWhy}</p>
+              <p>Nothing of it has been saved.</p>
             </Confirm>
           )}
         </Radix.Content>

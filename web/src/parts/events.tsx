@@ -1,7 +1,6 @@
 /** Events of objects, newest first; asked for again when an object changes. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { type ApiObject, listObjects } from "../api/kube.ts";
-import { detailsText } from "../texts/details.ts";
 import { Failure, Skeleton } from "./notice.tsx";
 import { type PlainColumn, PlainTable } from "./plain-table.tsx";
 import { State } from "./state.tsx";
@@ -63,7 +62,7 @@ export function EventList({ namespace, selectors, version, columns = [] }: Event
       rows={sorted}
       keyOf={({ metadata }) => metadata.uid ?? metadata.name}
       columns={[...COLUMNS.slice(0, 2), ...columns, ...COLUMNS.slice(2)]}
-      none={detailsText.noEvents}
+      none="No Events in the last hour. Kubernetes keeps Events for one hour."
     />
   );
 }
@@ -71,20 +70,20 @@ export function EventList({ namespace, selectors, version, columns = [] }: Event
 const COLUMNS: readonly PlainColumn<EventObject>[] = [
   {
     id: "type",
-    header: detailsText.type,
+    header: "Type",
     cell: ({ type = "Normal" }) => (
       <State state={{ word: type, level: type === "Warning" ? "warn" : "idle" }} />
     ),
   },
-  { id: "reason", header: detailsText.reason, cell: ({ reason = "" }) => <code>{reason}</code> },
-  { id: "message", header: detailsText.message, cell: ({ message }) => message, isWide: true },
+  { id: "reason", header: "Reason", cell: ({ reason = "" }) => <code>{reason}</code> },
+  { id: "message", header: "Message", cell: ({ message }) => message, isWide: true },
   {
     id: "seen",
-    header: detailsText.seen,
-    cell: (event) => detailsText.times(event.series?.count ?? event.count ?? 1),
+    header: "Seen",
+    cell: (event) => `${event.series?.count ?? event.count ?? 1}×`,
     isNumber: true,
   },
-  { id: "since", header: detailsText.since, cell: (event) => <Ago at={timeOf(event)} />, isNumber: true },
+  { id: "since", header: "Since", cell: (event) => <Ago at={timeOf(event)} />, isNumber: true },
 ];
 
 function timeOf({ series, lastTimestamp, eventTime, firstTimestamp, metadata }: EventObject): string {

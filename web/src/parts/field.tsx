@@ -1,6 +1,5 @@
 /** A field with its label, its help and what is wrong with it. */
 import { type ReactNode, useId } from "react";
-import { text } from "../texts/text.ts";
 import { WithCommands } from "./copy.tsx";
 
 export interface FieldAttributes {
@@ -28,7 +27,7 @@ export function Field({
   return (
     <div className="field">
       <label htmlFor={id} className="small muted">
-        {isRequired ? text.form.required(label) : label}
+        {isRequired ? `${label} (required)` : label}
       </label>
       {children({
         id,

@@ -20,3 +20,8 @@ export function Filter({
     />
   );
 }
+
+/** Nothing while all are shown: the title says how many. */
+export function countOf(shown: number, all: number): string {
+  return shown === all ? "" : `${shown} of ${all}`;
+}

@@ -37,6 +37,15 @@ export function formatCut({ served, asked }: NonNullable<ServiceRow["contextCut"
   return `${formatCount(served)} of ${formatCount(asked)}`;
 }
 
+export function whyCut({ why }: NonNullable<ServiceRow["contextCut"]>): string {
+  return why === "" ? "the engine serves a shorter context than spec.contextSize asks for" : why;
+}
+
+/** 1 replica, 2 replicas. */
+export function plural(count: number, what: string): string {
+  return `${counts.format(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
 export function formatPercent(part: number): string {
   return `${Math.round(part * 100)} %`;
 }

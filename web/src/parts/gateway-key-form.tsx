@@ -4,7 +4,6 @@ import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { needsKey, setGatewayKey } from "../api/gateway.ts";
 import { ConsoleError } from "../api/request.ts";
-import { gatewayTexts as texts } from "../texts/gateway.ts";
 import { Button } from "./button.tsx";
 import { Command } from "./copy.tsx";
 import { Field } from "./field.tsx";
@@ -47,10 +46,17 @@ export function GatewayKeyForm({
   };
   return (
     <form className="card stack gateway-key" onSubmit={submit}>
-      <h2>{texts.key.title}</h2>
+      <h2>The gateway needs a key</h2>
       {refusal !== undefined && <p className="prose">{refusal.message}</p>}
-      <p className="muted prose">{texts.key.why}</p>
-      <Field label={texts.key.label} help={texts.key.help} fault={fault} isRequired>
+      <p className="muted prose">
+        Paste a key of the gateway. It is kept in your session, sealed, and no page can read it.
+      </p>
+      <Field
+        label="Gateway key"
+        help="It begins with mbk_ and was shown once, when the key was created."
+        fault={fault}
+        isRequired
+      >
         {(field) => (
           <input
             {...field}
@@ -65,17 +71,17 @@ export function GatewayKeyForm({
       </Field>
       <div className="row">
         <Button type="submit" look="primary">
-          {texts.key.save}
+          Use this key
         </Button>
-        <Button onClick={() => void save("")}>{texts.key.remove}</Button>
+        <Button onClick={() => void save("")}>Remove the key</Button>
       </div>
       <p className="small muted">
         <Link to={"/gateway" as "/"} search={KEYS} className="link">
-          {texts.key.keys}
+          Create a key on the page Gateway
         </Link>
-        {texts.key.or}
+        , or in a terminal:
       </p>
-      <Command>{texts.key.command}</Command>
+      <Command>{"metalbridge key create <name> --all"}</Command>
       {error !== undefined && fault === undefined && <Failure error={error} />}
     </form>
   );

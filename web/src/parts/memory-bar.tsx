@@ -1,7 +1,6 @@
 /** Memory of one machine: the budget as the track, a segment per claim, the reserve hatched, what is free named. */
 import { CircleHelp } from "lucide-react";
 import type { ClaimRow, HostRow } from "../../../src/console/rows.ts";
-import { text } from "../texts/text.ts";
 import { IconButton } from "./button.tsx";
 import { formatBytes } from "./format.ts";
 import { freeBytesOf } from "./free-bytes.ts";
@@ -17,6 +16,16 @@ export interface MemoryBarProps {
   readonly hasLegend?: boolean;
 }
 
+/** Instead of the name of a service that the reader may not see. */
+export const HIDDEN_NAMESPACE = "A namespace that you may not see";
+const HELP = [
+  "Budget: the memory that engines may claim on the machine.",
+  "Claim: what is set aside for one replica.",
+  "In use (filled): the measured footprint of its engine.",
+  "Reserve (hatched): kept free for the system, and not part of the budget.",
+  "Free: what a new replica can claim now; less if other programs use the memory.",
+  "Unused: the same on a cordoned or drained machine, which takes no new replica.",
+].join("\n");
 const SERIES = 6;
 /** More segments than this cannot be distinguished: the smallest become one. */
 const MAX_SEGMENTS = 24;
@@ -32,7 +41,7 @@ interface Segment {
 export function MemoryBar(props: MemoryBarProps) {
   const { host, added, hasLegend = true } = props;
   const { name, budgetBytes, reserveBytes, leftBytes, claims, isCordoned } = host;
-  if (budgetBytes <= 0) return <span className="muted small">{text.memory.unknown}</span>;
+  if (budgetBytes <= 0) return <span className="muted small">Budget unknown</span>;
   const segments = segmentsOf(claims);
   const claimedBytes = claims.reduce((sum, { bytes }) => sum + bytes, 0);
   const afterBytes = claimedBytes + (added?.bytes ?? 0);
@@ -45,7 +54,7 @@ export function MemoryBar(props: MemoryBarProps) {
       <div
         className="memory-track"
         role="img"
-        aria-label={text.memory.label(name, formatBytes(afterBytes), formatBytes(usableBytes))}
+        aria-label={`Memory of ${name}: ${formatBytes(afterBytes)} of ${formatBytes(usableBytes)} claimed`}
       >
         {segments.map(({ key, label, bytes, usedBytes, color }) => (
           <span key={key} className="memory-claim" style={{ width: share(bytes), color }} title={label}>
@@ -56,24 +65,24 @@ export function MemoryBar(props: MemoryBarProps) {
           <span
             className={freeBytes < 0 ? "memory-added memory-over" : "memory-added"}
             style={{ width: share(added.bytes) }}
-            title={text.memory.claim(added.label, formatBytes(added.bytes))}
+            title={`${added.label}: ${formatBytes(added.bytes)}`}
           />
         )}
         {reserveBytes > 0 && (
           <span
             className="memory-reserve"
             style={{ width: share(reserveBytes) }}
-            title={text.memory.reserve(formatBytes(reserveBytes))}
+            title={`Reserved for the system: ${formatBytes(reserveBytes)}`}
           />
         )}
       </div>
       {hasLegend && (
         <div className="spread small number">
-          <span className="muted">{text.memory.used(formatBytes(afterBytes), formatBytes(usableBytes))}</span>
+          <span className="muted">{`${formatBytes(afterBytes)} of ${formatBytes(usableBytes)}`}</span>
           <span className={freeBytes < 0 ? "toned tone-bad" : undefined}>
             {freeBytes < 0
-              ? text.memory.over(formatBytes(-freeBytes))
-              : (isCordoned ? text.memory.unused : text.memory.free)(formatBytes(freeBytes))}
+              ? `Over by ${formatBytes(-freeBytes)}`
+              : `${formatBytes(freeBytes)} ${isCordoned ? "unused" : "free"}`}
           </span>
         </div>
       )}
@@ -84,7 +93,7 @@ export function MemoryBar(props: MemoryBarProps) {
 /** What the figures of a bar mean, once on each page that has bars. */
 export function MemoryHelp() {
   return (
-    <IconButton label={text.memory.help}>
+    <IconButton label={HELP}>
       <CircleHelp size={14} aria-hidden />
     </IconButton>
   );
@@ -109,9 +118,9 @@ function segmentsOf(claims: readonly ClaimRow[]): readonly Segment[] {
 }
 
 function labelOf({ service, phase, bytes, usedBytes }: ClaimRow): string {
-  const name = service === "" ? text.memory.hidden : `${service} (${phase})`;
-  const measured = usedBytes === undefined ? "" : text.memory.measured(formatBytes(usedBytes));
-  return text.memory.claim(name, formatBytes(bytes)) + measured;
+  const name = service === "" ? HIDDEN_NAMESPACE : `${service} (${phase})`;
+  const measured = usedBytes === undefined ? "" : `, ${formatBytes(usedBytes)} in use`;
+  return `${name}: ${formatBytes(bytes)}${measured}`;
 }
 
 /** Number of the series color of a name, 1 to 6. */

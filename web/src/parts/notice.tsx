@@ -3,7 +3,6 @@ import { CircleAlert } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
 import type { Refusal } from "../../../src/console/protocol.ts";
 import { ConsoleError } from "../api/request.ts";
-import { text } from "../texts/text.ts";
 import { Button } from "./button.tsx";
 import { Command, CopyButton, WithCommands } from "./copy.tsx";
 
@@ -63,8 +62,8 @@ export function Failure({
           )}
         </div>
         <div className="row">
-          {onRetry !== undefined && <Button onClick={onRetry}>{text.error.retry}</Button>}
-          <CopyButton value={`${code}: ${error.message}`} label={text.error.copy} />
+          {onRetry !== undefined && <Button onClick={onRetry}>Try again</Button>}
+          <CopyButton value={`${code}: ${error.message}`} label="Copy the error" />
         </div>
       </div>
     </div>

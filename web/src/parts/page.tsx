@@ -1,6 +1,5 @@
 /** Head of a page: title, what belongs to it, its actions. */
 import { type ReactNode, useEffect } from "react";
-import { text } from "../texts/text.ts";
 
 export function Page({
   title,
@@ -17,7 +16,7 @@ export function Page({
   readonly children: ReactNode;
 }) {
   useEffect(() => {
-    document.title = `${title} · ${text.product}`;
+    document.title = `${title} · Metalbridge`;
   }, [title]);
   return (
     <div className={isWide ? "stack gap-24 page" : "stack gap-24 page page-narrow"}>

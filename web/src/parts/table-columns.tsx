@@ -2,7 +2,6 @@
 import { Check, Columns3, Copy } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useState } from "react";
-import { text } from "../texts/text.ts";
 import { IconButton } from "./button.tsx";
 
 interface NamedColumn<R> {
@@ -64,7 +63,7 @@ export function ColumnChoice<R>({
   return (
     <DropdownMenu.Root>
       <DropdownMenu.Trigger asChild>
-        <IconButton label={text.table.columns}>
+        <IconButton label="Columns">
           <Columns3 size={16} aria-hidden />
         </IconButton>
       </DropdownMenu.Trigger>
@@ -91,7 +90,7 @@ export function ColumnChoice<R>({
             <span className="menu-check">
               <Copy size={14} aria-hidden />
             </span>
-            {text.table.copy}
+            Copy as TSV
           </DropdownMenu.Item>
         </DropdownMenu.Content>
       </DropdownMenu.Portal>

@@ -2,17 +2,7 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import {
-  type KeyboardEvent,
-  memo,
-  type ReactNode,
-  useCallback,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useState,
-} from "react";
-import { text } from "../texts/text.ts";
+import { type KeyboardEvent, memo, type ReactNode, useCallback, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { compareBy, sortRows } from "./sort-rows.ts";
 import { ColumnChoice, useHiddenColumns } from "./table-columns.tsx";
 
@@ -164,7 +154,7 @@ function Grid<R extends object>({
           />
         ))}
       </div>
-      {rows.length === 0 && <p className="table-none muted">{text.table.none}</p>}
+      {rows.length === 0 && <p className="table-none muted">No rows match the filters.</p>}
     </div>
   );
 }
@@ -230,7 +220,7 @@ function Head<R>({
               aria-sort={direction}
               className={isNumber === true ? "truncate cell cell-number" : "truncate cell"}
             >
-              <button type="button" title={text.table.sortBy(header)} onClick={() => sortBy(id)}>
+              <button type="button" title={`Sort by ${header}`} onClick={() => sortBy(id)}>
                 {header}
                 {direction === "ascending" && <ArrowUp size={12} aria-hidden />}
                 {direction === "descending" && <ArrowDown size={12} aria-hidden />}

@@ -1,6 +1,5 @@
 /** A moment, relative to the server's clock; the absolute time in the reader's zone on hover. */
 import { useNow } from "../live/hooks.ts";
-import { text } from "../texts/text.ts";
 import { formatDuration } from "./format.ts";
 
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
@@ -10,11 +9,11 @@ const JUST_NOW_MS = 2_000;
 export function Ago({ at, suffix = " ago" }: { readonly at: string | undefined; readonly suffix?: string }) {
   const nowMs = useNow();
   const atMs = at === undefined ? Number.NaN : Date.parse(at);
-  if (Number.isNaN(atMs)) return <span className="muted">{text.state.never}</span>;
+  if (Number.isNaN(atMs)) return <span className="muted">never</span>;
   const ageMs = nowMs - atMs;
   return (
     <time dateTime={at} title={absolute.format(atMs)} className="number">
-      {ageMs < JUST_NOW_MS ? text.state.now : `${formatDuration(ageMs)}${suffix}`}
+      {ageMs < JUST_NOW_MS ? "now" : `${formatDuration(ageMs)}${suffix}`}
     </time>
   );
 }

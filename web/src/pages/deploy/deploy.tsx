@@ -16,17 +16,7 @@ import { MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
 import { StartOf } from "../../parts/start/start-of.tsx";
-import { text } from "../../texts/text.ts";
-import {
-  type Choice,
-  type Deployment,
-  deploymentOf,
-  type Meaning,
-  meaningOf,
-  placeOf,
-  questionOf,
-  type YamlState,
-} from "./choice.ts";
+import { type Choice, type Deployment, deploymentOf, type Meaning, meaningOf, placeOf, questionOf, type YamlState } from "./choice.ts";
 import { DeployForm } from "./form.tsx";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import type { DeployYamlProps } from "./yaml-fields.tsx";
@@ -35,7 +25,7 @@ import "./deploy.css";
 export function Deploy({ choice, onClose }: { readonly choice: string; readonly onClose: () => void }) {
   const action = useDeploy();
   const [target, setTarget] = useState<{ readonly namespace: string; readonly name: string }>();
-  const title = target === undefined ? text.frame.deploy : target.name;
+  const title = target === undefined ? "Deploy a model" : target.name;
   return (
     <Dialog title={title} size="large" isOpen isForm onClose={onClose}>
       {target !== undefined && action.at === "created" ? (

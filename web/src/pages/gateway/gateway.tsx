@@ -12,8 +12,6 @@ import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
-import { gatewayTexts } from "../../texts/gateway.ts";
-import { text } from "../../texts/text.ts";
 import { KeysTab } from "./keys/keys-tab.tsx";
 import { ModelsTab } from "./models-tab.tsx";
 import "./gateway.css";
@@ -23,9 +21,8 @@ export function GatewayPage() {
   const queues = useList("queues");
   const [tab, setTab] = useSearchParam("tab", "models");
   const waiting = queues.rows.reduce((sum, row) => sum + row.waiting, 0);
-  const { tabs } = gatewayTexts;
   return (
-    <Page title={text.pages.gateway} subtitle={gatewayTexts.subtitle} isWide>
+    <Page title="Gateway" subtitle="One base URL for all models of the farm." isWide>
       {session !== undefined && (
         <Tabs
           value={tab}
@@ -33,13 +30,13 @@ export function GatewayPage() {
           tabs={[
             {
               id: "models",
-              label: tabs.models,
+              label: "Models",
               content: () => (session.hasGateway ? <ModelsTab gatewayUrl={session.gatewayUrl} /> : <None />),
             },
-            { id: "keys", label: tabs.keys, content: () => <KeysTab queues={queues.rows} /> },
+            { id: "keys", label: "Keys", content: () => <KeysTab queues={queues.rows} /> },
             {
               id: "queues",
-              label: tabs.queues,
+              label: "Queues",
               ...(waiting > 0 && { count: waiting }),
               content: () => <QueuesTab queues={queues} hasGateway={session.hasGateway} none={<None />} />,
             },
@@ -52,13 +49,15 @@ export function GatewayPage() {
 
 function None() {
   return (
-    <Empty title={gatewayTexts.none} why={gatewayTexts.noneWhy} command={gatewayTexts.noneCommand}>
-      <Command>{gatewayTexts.noneServer}</Command>
+    <Empty
+      title="No gateway is configured"
+      why="A gateway gives all models one base URL, with keys, limits and fair queues. Start one, and start the server with its address:"
+      command="metalbridge gateway --address 127.0.0.1 --port 4000"
+    >
+      <Command>metalbridge server --gateway-url http://127.0.0.1:4000</Command>
     </Empty>
   );
 }
-
-const texts = gatewayTexts.queues;
 
 /** Requests that wait for a replica, by service and key. */
 function QueuesTab({
@@ -78,11 +77,17 @@ function QueuesTab({
   if (refusal !== undefined) return <Failure error={refusal} />;
   if (!isSynced) return <Skeleton />;
   if (rows.length === 0 && !hasGateway) return none;
-  if (rows.length === 0) return <Empty title={texts.empty} why={texts.emptyWhy} />;
+  if (rows.length === 0)
+    return (
+      <Empty
+        title="No queues yet"
+        why="Requests that wait for a replica appear here, with the keys they belong to."
+      />
+    );
   return (
     <DataTable
       id="queues"
-      label={texts.label}
+      label="Queues"
       rows={shown}
       keyOf={({ service }) => service}
       columns={COLUMNS}
@@ -94,7 +99,7 @@ function QueuesTab({
 const COLUMNS: readonly Column<QueueRow>[] = [
   {
     id: "service",
-    header: texts.service,
+    header: "Service",
     value: ({ service }) => service,
     cell: ({ service }) => (
       <Link to={`/services/${service}` as "/"} search={keepNamespace} className="link">
@@ -105,7 +110,7 @@ const COLUMNS: readonly Column<QueueRow>[] = [
   },
   {
     id: "waiting",
-    header: texts.waiting,
+    header: "Waiting",
     value: ({ waiting }) => waiting,
     cell: ({ waiting }) => formatCount(waiting),
     width: "80px",
@@ -113,7 +118,7 @@ const COLUMNS: readonly Column<QueueRow>[] = [
   },
   {
     id: "longest",
-    header: texts.longest,
+    header: "Longest wait",
     value: ({ longestWaitSeconds }) => longestWaitSeconds,
     cell: ({ waiting, longestWaitSeconds }) =>
       waiting === 0 ? "–" : formatDuration(longestWaitSeconds * 1_000),
@@ -122,14 +127,14 @@ const COLUMNS: readonly Column<QueueRow>[] = [
   },
   {
     id: "slots",
-    header: texts.slots,
+    header: "Slots in use",
     value: ({ slotsUsed, slotsTotal }) => (slotsTotal === 0 ? 0 : slotsUsed / slotsTotal),
     cell: (row) => <Slots row={row} />,
     width: "minmax(140px, 1fr)",
   },
   {
     id: "keys",
-    header: texts.keys,
+    header: "Waiting by key",
     value: ({ keys }) => keys.map(({ key, waiting }) => `${key} ${waiting}`).join(", "),
     cell: ({ keys }) =>
       keys.map(({ key, waiting, longestWaitSeconds }) => (
@@ -149,7 +154,7 @@ function Slots({ row: { slotsUsed, slotsTotal } }: { readonly row: QueueRow }) {
       <span className="progress gateway-slots" aria-hidden>
         <span style={{ width: `${100 * share}%` }} />
       </span>
-      <span className="number">{texts.ofAll(slotsUsed, slotsTotal)}</span>
+      <span className="number">{`${slotsUsed} of ${slotsTotal}`}</span>
     </span>
   );
 }

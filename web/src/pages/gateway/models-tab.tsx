@@ -7,16 +7,12 @@ import { keepNamespace, useNamespace, useSearchParam } from "../../address/searc
 import { type GatewayModel, gatewayModelsQuery } from "../../api/gateway.ts";
 import { useList } from "../../live/hooks.ts";
 import { Command, CopyButton } from "../../parts/copy.tsx";
-import { Filter } from "../../parts/filter.tsx";
-import { formatCount, formatCut } from "../../parts/format.ts";
+import { Filter, countOf } from "../../parts/filter.tsx";
+import { formatCount, formatCut, whyCut } from "../../parts/format.ts";
 import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
 import { Empty, Skeleton } from "../../parts/notice.tsx";
 import { State } from "../../parts/state.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
-import { gatewayTexts } from "../../texts/gateway.ts";
-import { text } from "../../texts/text.ts";
-
-const texts = gatewayTexts.models;
 
 interface NameRow {
   readonly model: GatewayModel;
@@ -43,23 +39,26 @@ export function ModelsTab({ gatewayUrl }: { readonly gatewayUrl: string }) {
   return (
     <div className="stack">
       <dl className="gateway-urls">
-        <BaseUrl label={texts.openai} url={`${base}/v1`} />
-        <BaseUrl label={texts.anthropic} url={base} />
+        <BaseUrl label="Base URL for OpenAI clients" url={`${base}/v1`} />
+        <BaseUrl label="Base URL for Anthropic clients" url={base} />
       </dl>
       {all.length === 0 ? (
-        <Empty title={texts.empty} why={texts.emptyWhy} />
+        <Empty
+          title="No models yet"
+          why="Each service appears here under its public names as soon as it exists."
+        />
       ) : (
         <DataTable
           id="gateway-models"
-          label={gatewayTexts.tabs.models}
+          label="Models"
           rows={rows}
           keyOf={({ model }) => `${model.id} ${model.service}`}
           columns={COLUMNS}
           defaultSort="name"
           toolbar={
             <>
-              <Filter label={text.table.filter} words={words} onChange={setWords} />
-              <span className="muted small number">{text.table.count(rows.length, all.length)}</span>
+              <Filter label="Filter" words={words} onChange={setWords} />
+              <span className="muted small number">{countOf(rows.length, all.length)}</span>
             </>
           }
         />
@@ -82,21 +81,21 @@ function BaseUrl({ label, url }: { readonly label: string; readonly url: string 
 const COLUMNS: readonly Column<NameRow>[] = [
   {
     id: "name",
-    header: texts.name,
+    header: "Model name",
     value: ({ model }) => model.id,
     cell: ({ model }) => (
       <span className="line gap-4 gateway-copied">
         <bdi className="mono truncate" title={[model.id, ...model.aliases].join(", ")}>
           {model.id}
         </bdi>
-        <CopyButton value={model.id} label={texts.copyName} />
+        <CopyButton value={model.id} label="Copy the model name" />
       </span>
     ),
     width: "minmax(144px, 2fr)",
   },
   {
     id: "service",
-    header: texts.service,
+    header: "Service",
     value: ({ model }) => model.service,
     cell: ({ model }) => (
       <Link to={`/services/${model.service}` as "/"} search={keepNamespace} className="link">
@@ -107,35 +106,35 @@ const COLUMNS: readonly Column<NameRow>[] = [
   },
   {
     id: "state",
-    header: texts.state,
+    header: "State",
     value: ({ state }) => state.word,
     cell: ({ state }) => <State state={state} />,
     width: "minmax(136px, 1fr)",
   },
-  { id: "mode", header: texts.mode, value: ({ model }) => model.mode, width: "80px" },
+  { id: "mode", header: "API", value: ({ model }) => model.mode, width: "80px" },
   {
     id: "context",
-    header: texts.context,
+    header: "Context",
     value: ({ model, cut }) => cut?.served ?? model.context_length ?? undefined,
     cell: ({ model, cut }) =>
       cut === undefined ? (
         formatCount(model.context_length ?? undefined)
       ) : (
-        <span title={text.contextCut(cut.why)}>{formatCut(cut)}</span>
+        <span title={whyCut(cut)}>{formatCut(cut)}</span>
       ),
     width: "112px",
     isNumber: true,
   },
   {
     id: "base",
-    header: texts.base,
+    header: "Base URL of the service",
     value: ({ baseUrl }) => baseUrl,
     cell: ({ baseUrl, model: { service } }) => (
       <span className="line gap-4 gateway-copied">
         <span className="mono muted truncate" title={baseUrl}>
           {`/s/${service}/v1`}
         </span>
-        <CopyButton value={baseUrl} label={texts.copyBase} />
+        <CopyButton value={baseUrl} label="Copy the base URL" />
       </span>
     ),
     width: "minmax(160px, 2fr)",

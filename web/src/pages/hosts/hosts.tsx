@@ -5,7 +5,7 @@ import type { HostRow } from "../../../../src/console/rows.ts";
 import { hrefOfMachine } from "../../address/href.ts";
 import { useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
-import { Filter } from "../../parts/filter.tsx";
+import { Filter, countOf } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { freeBytesOf } from "../../parts/free-bytes.ts";
 import { isOfLevel, LevelChips, useLevels } from "../../parts/level-chips.tsx";
@@ -18,7 +18,6 @@ import { countReady, State, Tag } from "../../parts/state.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { text } from "../../texts/text.ts";
 
 /** More cards than this make a page too long to read. */
 const CARDS_BY_DEFAULT = 24;
@@ -55,7 +54,7 @@ export function HostsPage() {
   );
   return (
     <Page
-      title={text.pages.hosts}
+      title="Hosts"
       subtitle={hosts.rows.length > 0 ? `${countReady(hosts.rows)} of ${hosts.rows.length} ready` : undefined}
       actions={hosts.rows.length > 0 && choice}
       isWide
@@ -64,9 +63,9 @@ export function HostsPage() {
       {!hosts.isSynced && hosts.refusal === undefined && <Skeleton />}
       {hosts.isSynced && hosts.rows.length === 0 && (
         <Empty
-          title={text.hosts.empty}
+          title="No machines yet"
           why="Register a Mac or Linux machine, and run the command that this prints on that machine. Its memory and engines appear here within seconds."
-          command={text.hosts.emptyCommand}
+          command="metalbridge host add mini-1 --address 192.168.1.21"
         />
       )}
       {hosts.rows.length > 0 && view === "cards" && (
@@ -75,7 +74,7 @@ export function HostsPage() {
       {hosts.rows.length > 0 && view === "table" && (
         <DataTable
           id="hosts"
-          label={text.pages.hosts}
+          label="Hosts"
           rows={shown}
           keyOf={keyOfHost}
           columns={COLUMNS}
@@ -90,7 +89,7 @@ export function HostsPage() {
 
 /** Only a stale host has a time; the others report every few seconds. */
 function Seen({ host: { isStale, lastSeen } }: { readonly host: HostRow }) {
-  return isStale ? <Ago at={lastSeen} /> : text.state.now;
+  return isStale ? <Ago at={lastSeen} /> : "now";
 }
 
 interface ToolbarProps {
@@ -106,10 +105,10 @@ function Toolbar({
 }: ToolbarProps & { readonly shown: number; readonly all: readonly HostRow[] }) {
   return (
     <>
-      <Filter label={text.table.filter} words={words} onChange={setWords} />
+      <Filter label="Filter" words={words} onChange={setWords} />
       <MemoryHelp />
       <LevelChips label="State" rows={all} words={LEVEL_WORDS} />
-      <span className="muted small number">{text.table.count(shown, all.length)}</span>
+      <span className="muted small number">{countOf(shown, all.length)}</span>
     </>
   );
 }

@@ -1,4 +1,5 @@
 /** Cordon, uncordon and drain of a machine: in numbers what they do, before and after. */
+
 import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -13,9 +14,9 @@ import { Button } from "../../parts/button.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Done } from "../../parts/notice.tsx";
 import { State } from "../../parts/state.tsx";
-import { plural } from "../../texts/text.ts";
 import { drainEffect } from "./drain-effect.ts";
 import type { Machine } from "./running.ts";
+import { plural } from "../../parts/format.ts";
 
 interface MachineChange {
   readonly set: (change: HostChange) => void;

@@ -3,12 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { fitsOfMachine, type MachineFits, type ModelFit } from "../../api/density.ts";
-import { Filter } from "../../parts/filter.tsx";
+import { Filter, countOf } from "../../parts/filter.tsx";
 import { EstimatedSpeed, FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { text } from "../../texts/text.ts";
 
 const MAX_SCORE = 100;
 const REFRESH_MS = 15_000;
@@ -48,8 +47,8 @@ export function FittingModels({ name }: { readonly name: string }) {
         defaultSort="level"
         toolbar={
           <>
-            <Filter label={text.table.filter} words={filter} onChange={setFilter} />
-            <span className="muted small number">{text.table.count(shown.length, fitting.length)}</span>
+            <Filter label="Filter" words={filter} onChange={setFilter} />
+            <span className="muted small number">{countOf(shown.length, fitting.length)}</span>
           </>
         }
       />

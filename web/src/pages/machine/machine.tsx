@@ -11,7 +11,6 @@ import { Page, Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { State, Tag } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { text } from "../../texts/text.ts";
 import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./actions.tsx";
 import type { Machine } from "./running.ts";
 import { MachineTabs, ServiceLink } from "./tabs.tsx";
@@ -37,7 +36,12 @@ function MachinePage({ kind }: { readonly kind: Machine["kind"] }) {
       <Page title={name}>
         {topic.refusal !== undefined && <Failure error={topic.refusal} />}
         {topic.refusal === undefined && !topic.isSynced && <Skeleton />}
-        {topic.isSynced && <Empty title={text.error.gone(`Machine ${name}`)} why={text.error.goneWhy} />}
+        {topic.isSynced && (
+          <Empty
+            title={`Machine ${name} no longer exists.`}
+            why="It was deleted while this page was open, or the address is wrong."
+          />
+        )}
       </Page>
     );
   const running = topic.rows.filter((one) => one !== object) as Machine["running"];

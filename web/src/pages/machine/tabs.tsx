@@ -1,4 +1,5 @@
 /** The tabs of a machine: what runs on it, its models, its conditions and what has happened. */
+
 import { Link } from "@tanstack/react-router";
 import type { HostInstalled, HostModel, HostStatus } from "../../../../src/api/host.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
@@ -11,10 +12,10 @@ import { State, Tag } from "../../parts/state.tsx";
 import { type Tab, Tabs } from "../../parts/tabs.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
-import { text } from "../../texts/text.ts";
 import { FittingModels } from "./fitting-models.tsx";
 import { type HistoryEntry, hostHistory } from "./history.ts";
 import { type Machine, type Running, runningOn } from "./running.ts";
+import { HIDDEN_NAMESPACE } from "../../parts/memory-bar.tsx";
 
 export function MachineTabs({ machine }: { readonly machine: Machine }) {
   const { kind, object } = machine;
@@ -41,7 +42,7 @@ export function MachineTabs({ machine }: { readonly machine: Machine }) {
 }
 
 export function ServiceLink({ service }: { readonly service: string }) {
-  if (service === "") return <span className="muted">{text.memory.hidden}</span>;
+  if (service === "") return <span className="muted">{HIDDEN_NAMESPACE}</span>;
   return (
     <Link to={`/services/${service}` as "/"} search={keepNamespace} className="link">
       <bdi>{service}</bdi>

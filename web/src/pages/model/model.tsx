@@ -23,7 +23,6 @@ import { State } from "../../parts/state.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
-import { text } from "../../texts/text.ts";
 import { Downloads } from "./downloads.tsx";
 
 export function ModelPage() {
@@ -36,7 +35,12 @@ export function ModelPage() {
       <Page title={name}>
         {topic.refusal !== undefined && <Failure error={topic.refusal} />}
         {topic.refusal === undefined && !topic.isSynced && <Skeleton />}
-        {topic.isSynced && <Empty title={text.error.gone(`Model ${name}`)} why={text.error.goneWhy} />}
+        {topic.isSynced && (
+          <Empty
+            title={`Model ${name} no longer exists.`}
+            why="It was deleted while this page was open, or the address is wrong."
+          />
+        )}
       </Page>
     );
   return (

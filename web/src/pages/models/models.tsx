@@ -4,7 +4,7 @@ import type { DownloadRow, ModelRow } from "../../../../src/console/rows.ts";
 import { useNamespace, useSearchParam } from "../../address/search.ts";
 import { useHiddenNamespace } from "../../address/sight.ts";
 import { useList } from "../../live/hooks.ts";
-import { Filter } from "../../parts/filter.tsx";
+import { Filter, countOf } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -12,7 +12,6 @@ import { Progress } from "../../parts/progress.tsx";
 import { countReady, State } from "../../parts/state.tsx";
 import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { text } from "../../texts/text.ts";
 import "./models.css";
 import { shareOf, sumOfDownloads } from "../../../../src/verdicts/download.ts";
 
@@ -28,7 +27,7 @@ export function ModelsPage() {
   const ready = countReady(here);
   return (
     <Page
-      title={text.pages.models}
+      title="Models"
       subtitle={models.isSynced && here.length > 0 ? `${ready} of ${here.length} ready` : undefined}
       isWide
     >
@@ -38,7 +37,7 @@ export function ModelsPage() {
       {here.length > 0 && (
         <DataTable
           id="models"
-          label={text.pages.models}
+          label="Models"
           rows={shown}
           keyOf={namespacedKey}
           columns={COLUMNS}
@@ -47,7 +46,7 @@ export function ModelsPage() {
           toolbar={
             <>
               <Filter label="Filter by name, source or format" words={words} onChange={setWords} />
-              <span className="muted small number">{text.table.count(shown.length, here.length)}</span>
+              <span className="muted small number">{countOf(shown.length, here.length)}</span>
             </>
           }
         />

@@ -13,14 +13,7 @@ import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { text } from "../../texts/text.ts";
-import {
-  type AttentionGroup,
-  type AttentionItem,
-  attentionItems,
-  groupAttention,
-  quietState,
-} from "./attention.ts";
+import { type AttentionGroup, type AttentionItem, attentionItems, groupAttention, quietState } from "./attention.ts";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
 
@@ -45,7 +38,7 @@ export function OverviewPage() {
   const maySeeAll = services.refusal === undefined && hosts.refusal === undefined;
   const isEmpty = isSynced && maySeeAll && hosts.rows.length === 0 && services.rows.length === 0;
   return (
-    <Page title={text.pages.overview}>
+    <Page title="Overview">
       {refusal !== undefined && <Failure error={refusal} />}
       {!isSynced && refusal === undefined && <Skeleton />}
       {isEmpty && <Start />}

@@ -5,18 +5,22 @@ import { useSearchParam } from "../../address/search.ts";
 import { Button } from "../../parts/button.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { useMedia } from "../../parts/table.tsx";
-import { texts } from "../../texts/playground.ts";
 import { CodeDialog } from "./code.tsx";
 import { Composer } from "./composer.tsx";
 import { type Conversation, changeConversation, clear, useConversation } from "./conversation.ts";
 import { canAsk, type Offer } from "./offers.ts";
 import { Picker } from "./picker.tsx";
-import { chatBody, isInvalid, LIMITS, type NumberName, type Parameters } from "./request.ts";
+import { chatBody, isInvalid, LIMITS, type Parameters } from "./request.ts";
 import { Turns } from "./turns.tsx";
 
 /** Room for the parameters beside the conversation. */
 const WIDE = "(min-width: 1200px)";
-const NUMBERS: readonly NumberName[] = ["temperature", "topP", "maxTokens", "seed"];
+const NUMBERS = [
+  ["temperature", "Temperature"],
+  ["topP", "Top P"],
+  ["maxTokens", "Maximum tokens"],
+  ["seed", "Seed"],
+] as const;
 
 export function ChatTab({ offers }: { readonly offers: readonly Offer[] }) {
   const conversation = useConversation();
@@ -37,8 +41,8 @@ export function ChatTab({ offers }: { readonly offers: readonly Offer[] }) {
           />
           {turns.length === 0 ? (
             <div className="conversation-empty">
-              <h2>{texts.start}</h2>
-              <p className="muted">{texts.startWhy}</p>
+              <h2>Say something</h2>
+              <p className="muted">The answer streams in, with its time to the first token and its speed.</p>
             </div>
           ) : (
             <Turns turns={turns} isIdle={offer?.state === "idle"} />
@@ -47,8 +51,8 @@ export function ChatTab({ offers }: { readonly offers: readonly Offer[] }) {
         <Composer conversation={conversation} offer={offer} />
       </div>
       {isWide && (
-        <aside className="stack chat-aside" aria-label={texts.parameters}>
-          <h2>{texts.parameters}</h2>
+        <aside className="stack chat-aside" aria-label="Parameters">
+          <h2>Parameters</h2>
           <ParameterFields parameters={parameters} />
         </aside>
       )}
@@ -83,7 +87,7 @@ function Bar({
   return (
     <div className="row chat-bar">
       <Button look="quiet" icon={<Code size={14} aria-hidden />} onClick={() => setOpen("code")}>
-        {texts.showCode}
+        Code
       </Button>
       {hasParameters && (
         <Button
@@ -91,7 +95,7 @@ function Bar({
           icon={<SlidersHorizontal size={14} aria-hidden />}
           onClick={() => setOpen("parameters")}
         >
-          {texts.parameters}
+          Parameters
         </Button>
       )}
       <Button
@@ -100,7 +104,7 @@ function Bar({
         disabled={turns.length === 0}
         onClick={clear}
       >
-        {texts.clear}
+        Clear
       </Button>
       {open === "code" && (
         <CodeDialog
@@ -108,7 +112,7 @@ function Bar({
           onClose={() => setOpen(undefined)}
         />
       )}
-      <Dialog title={texts.parameters} isOpen={open === "parameters"} onClose={() => setOpen(undefined)}>
+      <Dialog title="Parameters" isOpen={open === "parameters"} onClose={() => setOpen(undefined)}>
         <ParameterFields parameters={parameters} />
       </Dialog>
     </div>
@@ -121,7 +125,7 @@ function ParameterFields({ parameters }: { readonly parameters: Parameters }) {
   return (
     <div className="stack">
       <label className="field">
-        <span>{texts.system}</span>
+        <span>System prompt</span>
         <textarea
           rows={4}
           value={parameters.system}
@@ -129,21 +133,19 @@ function ParameterFields({ parameters }: { readonly parameters: Parameters }) {
         />
       </label>
       <div className="halves">
-        {NUMBERS.map((name) => {
+        {NUMBERS.map(([name, label]) => {
           const isWrong = isInvalid(name, parameters[name]);
           return (
             <label key={name} className="field">
-              <span>{texts[name]}</span>
+              <span>{label}</span>
               <input
                 inputMode="decimal"
-                placeholder={texts.byDefault}
+                placeholder="default"
                 value={parameters[name]}
                 aria-invalid={isWrong}
                 onChange={({ target }) => change({ [name]: target.value })}
               />
-              {isWrong && (
-                <span className="field-error">{texts.range(LIMITS[name].min, LIMITS[name].max)}</span>
-              )}
+              {isWrong && <span className="field-error">{`${LIMITS[name].min} to ${LIMITS[name].max}`}</span>}
             </label>
           );
         })}
@@ -154,7 +156,7 @@ function ParameterFields({ parameters }: { readonly parameters: Parameters }) {
           checked={parameters.isJson}
           onChange={({ target }) => change({ isJson: target.checked })}
         />
-        {texts.json}
+        Answer in JSON
       </label>
     </div>
   );

@@ -4,7 +4,6 @@ import { useSession } from "../../api/session.ts";
 import { CopyButton } from "../../parts/copy.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Segments } from "../../parts/segments.tsx";
-import { texts } from "../../texts/playground.ts";
 import { type SnippetRequest, snippet } from "./request.ts";
 
 const LANGUAGES = [
@@ -22,10 +21,16 @@ export function CodeDialog({
   const [language, setLanguage] = useState<(typeof LANGUAGES)[number]>(LANGUAGES[0]);
   const gatewayUrl = useSession()?.gatewayUrl ?? "";
   return (
-    <Dialog title={texts.code.title} description={texts.code.why} isOpen onClose={onClose} size="large">
+    <Dialog
+      title="The same request in code"
+      description="Put a key of the gateway in place of mbk_YOUR_KEY."
+      isOpen
+      onClose={onClose}
+      size="large"
+    >
       <div className="row">
         <Segments
-          label={texts.code.title}
+          label="The same request in code"
           value={language.id}
           options={LANGUAGES}
           onChange={(id) => setLanguage(LANGUAGES.find((one) => one.id === id) ?? LANGUAGES[0])}
@@ -40,8 +45,8 @@ export function CodeBlock({ language, text }: { readonly language: string; reado
   return (
     <figure className="panel code">
       <figcaption className="spread">
-        <span className="muted small">{language === "" ? texts.code.plain : language}</span>
-        <CopyButton value={text} label={texts.code.copy} />
+        <span className="muted small">{language === "" ? "code" : language}</span>
+        <CopyButton value={text} label="Copy the code" />
       </figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a block that scrolls is reached by keyboard */}
       <pre tabIndex={0}>

@@ -5,7 +5,6 @@ import { type KeyboardEvent, type SyntheticEvent, useRef, useState } from "react
 import { type ApiObject, getObject } from "../../api/kube.ts";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { formatBytes } from "../../parts/format.ts";
-import { texts } from "../../texts/playground.ts";
 import { type Conversation, changeConversation, isBusy, send, stop } from "./conversation.ts";
 import { canAsk, type Offer } from "./offers.ts";
 
@@ -51,7 +50,7 @@ export function Composer({
   return (
     <section
       className="stack gap-8 composer"
-      aria-label={texts.ask}
+      aria-label="Ask"
       onPaste={(event) => take(event, event.clipboardData)}
       onDrop={(event) => take(event, event.dataTransfer)}
       onDragOver={(event) => {
@@ -60,8 +59,8 @@ export function Composer({
     >
       {images.length > 0 && <Images images={images} />}
       <textarea
-        aria-label={texts.input}
-        placeholder={texts.placeholder}
+        aria-label="Message"
+        placeholder="Write a message"
         rows={Math.min(MAX_LINES, Math.max(2, draft.split("\n").length))}
         value={draft}
         dir="auto"
@@ -76,7 +75,7 @@ export function Composer({
         )}
         {isAnswering ? (
           <Button icon={<Square size={14} aria-hidden />} onClick={stop}>
-            {texts.stop}
+            Stop
           </Button>
         ) : (
           <Button
@@ -85,7 +84,7 @@ export function Composer({
             disabled={!isReady}
             onClick={submit}
           >
-            {texts.send}
+            Send
           </Button>
         )}
       </div>
@@ -99,11 +98,13 @@ export function Composer({
 }
 
 function problemOf(files: readonly File[], images: readonly string[]): string | undefined {
-  if (!files.every(({ type }) => type.startsWith("image/"))) return texts.notAnImage;
+  if (!files.every(({ type }) => type.startsWith("image/"))) return "Only images can be attached.";
   const bytes =
     files.reduce((sum, { size }) => sum + size, 0) +
     images.reduce((sum, { length }) => sum + length * BASE64_SHARE, 0);
-  return bytes > MAX_IMAGES_BYTES ? texts.imagesTooLarge(formatBytes(MAX_IMAGES_BYTES)) : undefined;
+  return bytes > MAX_IMAGES_BYTES
+    ? `The images of a message may have ${formatBytes(MAX_IMAGES_BYTES)} together. Use smaller ones.`
+    : undefined;
 }
 
 function Images({ images }: { readonly images: readonly string[] }) {
@@ -113,7 +114,7 @@ function Images({ images }: { readonly images: readonly string[] }) {
         <li key={url} className="composer-image">
           <img src={url} alt="" />
           <IconButton
-            label={texts.removeImage}
+            label="Remove the image"
             onClick={() => changeConversation({ images: images.toSpliced(index, 1) })}
           >
             <X size={14} aria-hidden />
@@ -140,7 +141,7 @@ function AttachButton({ onAdd }: { readonly onAdd: (files: readonly File[]) => v
         }}
       />
       <Button look="quiet" icon={<ImagePlus size={16} aria-hidden />} onClick={() => input.current?.click()}>
-        {texts.attach}
+        Attach an image
       </Button>
     </>
   );
@@ -184,5 +185,5 @@ function useBlindness(offer: Offer | undefined): string | undefined {
     retry: false,
   });
   if (offer === undefined || isLoading) return "";
-  return hasProjector === false ? texts.blind : undefined;
+  return hasProjector === false ? "No images: the model has no projector." : undefined;
 }

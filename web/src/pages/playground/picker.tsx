@@ -4,11 +4,9 @@ import { ChevronDown } from "lucide-react";
 import { Popover } from "radix-ui";
 import { useMemo, useState } from "react";
 import type { StateWord } from "../../../../src/console/rows.ts";
-import { formatCount, formatCut } from "../../parts/format.ts";
+import { formatCount, formatCut, whyCut } from "../../parts/format.ts";
 import { State } from "../../parts/state.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { texts } from "../../texts/playground.ts";
-import { text } from "../../texts/text.ts";
 import { canAsk, type Offer } from "./offers.ts";
 
 /** More are found by typing. */
@@ -33,8 +31,8 @@ export function Picker({
     <Popover.Root open={isOpen} onOpenChange={setIsOpen}>
       <Popover.Trigger asChild>
         <button type="button" className="button picker">
-          <span className="visually-hidden">{texts.picker.label}: </span>
-          <bdi className="truncate">{value === "" ? texts.picker.choose : value}</bdi>
+          <span className="visually-hidden">Service: </span>
+          <bdi className="truncate">{value === "" ? "Choose a service" : value}</bdi>
           {chosen !== undefined && <State state={stateOf(chosen)} />}
           <ChevronDown size={14} aria-hidden />
         </button>
@@ -61,10 +59,10 @@ function List({
     [offers, words],
   );
   return (
-    <Command label={texts.picker.label} shouldFilter={false} loop>
-      <Command.Input value={words} onValueChange={setWords} placeholder={texts.picker.search} autoFocus />
+    <Command label="Service" shouldFilter={false} loop>
+      <Command.Input value={words} onValueChange={setWords} placeholder="Find a service" autoFocus />
       <Command.List>
-        <Command.Empty className="picker-note muted">{texts.picker.nothing}</Command.Empty>
+        <Command.Empty className="picker-note muted">No service has this name.</Command.Empty>
         {found.slice(0, MAX_SHOWN).map((offer) => (
           <Command.Item
             key={offer.service}
@@ -81,7 +79,7 @@ function List({
           </Command.Item>
         ))}
         {found.length > MAX_SHOWN && (
-          <p className="picker-note muted small">{texts.picker.more(found.length - MAX_SHOWN)}</p>
+          <p className="picker-note muted small">{`${found.length - MAX_SHOWN} more: type to find them.`}</p>
         )}
       </Command.List>
     </Command>
@@ -104,21 +102,21 @@ function stateOf({ row, state }: Offer): StateWord {
 function noteOf({ state, row, names, contextLength }: Offer): string {
   switch (state) {
     case "not offered":
-      return texts.picker.notOffered;
+      return "The gateway does not offer it to your key.";
     case "idle":
-      return texts.picker.idle;
+      return "Idle: the first request starts it.";
     case "starting":
-      return row === undefined || row.message === "" ? texts.picker.starting : row.message;
+      return row === undefined || row.message === "" ? "It is not ready." : row.message;
     case "off":
-      return row === undefined || row.message === "" ? texts.picker.off : row.message;
+      return row === undefined || row.message === "" ? "Stopped: it takes no requests." : row.message;
     case "ready":
       return [
-        names.length === 0 ? "" : texts.picker.also(names.join(", ")),
+        names.length === 0 ? "" : `also ${names.join(", ")}`,
         row?.contextCut !== undefined
-          ? `${texts.picker.context(formatCut(row.contextCut))}: ${text.contextCut(row.contextCut.why)}`
+          ? `${formatCut(row.contextCut)} tokens of context: ${whyCut(row.contextCut)}`
           : contextLength === undefined
             ? ""
-            : texts.picker.context(formatCount(contextLength)),
+            : `${formatCount(contextLength)} tokens of context`,
       ]
         .filter(Boolean)
         .join(" · ");

@@ -14,9 +14,6 @@ import { GatewayFailure, GatewayKeyForm } from "../../parts/gateway-key-form.tsx
 import { Empty, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
-import { gatewayTexts } from "../../texts/gateway.ts";
-import { texts } from "../../texts/playground.ts";
-import { text } from "../../texts/text.ts";
 import { ChatTab } from "./chat.tsx";
 import { type Mode, type Offer, offersOf } from "./offers.ts";
 import { EmbeddingsTab, RerankTab } from "./vectors.tsx";
@@ -28,15 +25,23 @@ export function PlaygroundPage() {
   const [hasKeyForm, setHasKeyForm] = useState(false);
   const keyButton = (
     <Button look="quiet" icon={<KeyRound size={14} aria-hidden />} onClick={() => setHasKeyForm(true)}>
-      {gatewayTexts.key.change}
+      Gateway key
     </Button>
   );
   const hasGateway = session?.hasGateway;
   return (
-    <Page title={text.pages.playground} subtitle={texts.subtitle} actions={hasGateway === true && keyButton}>
+    <Page
+      title="Playground"
+      subtitle="Ask a service through the gateway, as your clients do."
+      actions={hasGateway === true && keyButton}
+    >
       {hasGateway === false && (
-        <Empty title={gatewayTexts.none} why={gatewayTexts.noneWhy} command={gatewayTexts.noneCommand}>
-          <Command>{gatewayTexts.noneServer}</Command>
+        <Empty
+          title="No gateway is configured"
+          why="A gateway gives all models one base URL, with keys, limits and fair queues. Start one, and start the server with its address:"
+          command="metalbridge gateway --address 127.0.0.1 --port 4000"
+        >
+          <Command>metalbridge server --gateway-url http://127.0.0.1:4000</Command>
         </Empty>
       )}
       {hasGateway === true && (
@@ -45,18 +50,18 @@ export function PlaygroundPage() {
             value={tab}
             onChange={setTab}
             tabs={[
-              { id: "chat", label: texts.tabs.chat, content: () => within("chat", ChatTab) },
+              { id: "chat", label: "Chat", content: () => within("chat", ChatTab) },
               {
                 id: "embeddings",
-                label: texts.tabs.embeddings,
+                label: "Embeddings",
                 content: () => within("embedding", EmbeddingsTab),
               },
-              { id: "rerank", label: texts.tabs.rerank, content: () => within("rerank", RerankTab) },
+              { id: "rerank", label: "Rerank", content: () => within("rerank", RerankTab) },
             ]}
           />
         </div>
       )}
-      <Dialog title={gatewayTexts.key.change} isOpen={hasKeyForm} isForm onClose={() => setHasKeyForm(false)}>
+      <Dialog title="Gateway key" isOpen={hasKeyForm} isForm onClose={() => setHasKeyForm(false)}>
         <GatewayKeyForm onDone={() => setHasKeyForm(false)} />
       </Dialog>
     </Page>
@@ -87,9 +92,12 @@ function WithOffers({ mode, Content }: { readonly mode: Mode; readonly Content: 
   if (error !== null) return problem;
   if (isPending) return <Skeleton rows={3} />;
   return (
-    <Empty title={texts.none[mode]} why={texts.noneWhy}>
+    <Empty
+      title={`No ${mode} services yet`}
+      why="Deploy a model, and talk to it here as soon as it is ready."
+    >
       <Button look="primary" onClick={() => setSearch({ deploy: "new" })}>
-        {texts.deploy}
+        Deploy a model
       </Button>
     </Empty>
   );

@@ -1,7 +1,6 @@
 /** The events of a streamed chat completion, and its figures. */
 import { createParser } from "eventsource-parser";
 import { ConsoleError, gatewayError } from "../../api/request.ts";
-import { texts } from "../../texts/playground.ts";
 
 export interface Usage {
   readonly prompt_tokens?: number;
@@ -86,7 +85,14 @@ export async function readStream(
 }
 
 function interrupted(): ConsoleError {
-  return new ConsoleError("AnswerInterrupted", texts.interrupted, { remedy: texts.interruptedRemedy });
+  return new ConsoleError(
+    "AnswerInterrupted",
+    "The connection to the engine ended before the answer was complete.",
+    {
+      remedy:
+        "Try again: another replica answers, or this one after its restart. If it happens again, the page of the service says why its engine stopped.",
+    },
+  );
 }
 
 /** What is known of an answer while it is written. */

@@ -6,7 +6,6 @@ import { CopyButton } from "../../parts/copy.tsx";
 import { formatCount, formatRate } from "../../parts/format.ts";
 import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
 import { Tag } from "../../parts/state.tsx";
-import { texts } from "../../texts/playground.ts";
 import { CodeBlock } from "./code.tsx";
 import { type AnswerTurn, isBusy, regenerate, resend, type Turn } from "./conversation.ts";
 import { type Block, parseMarkdown, parseSpans } from "./markdown.ts";
@@ -36,7 +35,7 @@ const Question = memo(({ turn }: { readonly turn: UserTurn }) => {
         ))}
         {turn.text}
       </div>
-      <IconButton label={texts.edit} onClick={() => setIsEditing(true)}>
+      <IconButton label="Edit" onClick={() => setIsEditing(true)}>
         <Pencil size={14} aria-hidden />
       </IconButton>
     </div>
@@ -60,16 +59,16 @@ function QuestionEditor({ turn, onClose }: { readonly turn: UserTurn; readonly o
       <textarea
         ref={focusOnce}
         rows={3}
-        aria-label={texts.edit}
+        aria-label="Edit"
         value={value}
         onChange={({ target }) => setValue(target.value)}
         onKeyDown={onKey}
       />
       <div className="row">
         <Button look="primary" disabled={isEmpty} onClick={submit}>
-          {texts.resend}
+          Send again
         </Button>
-        <Button onClick={onClose}>{texts.cancel}</Button>
+        <Button onClick={onClose}>Cancel</Button>
       </div>
     </div>
   );
@@ -91,20 +90,24 @@ const Answer = memo(({ turn, isIdle }: AnswerProps) => {
     <article className="stack gap-8" aria-busy={isBusy(turn)} aria-label={turn.service}>
       {reasoning !== "" && (
         <details className="thoughts" open={text === ""}>
-          <summary className="muted small">{texts.thoughts}</summary>
+          <summary className="muted small">Thoughts</summary>
           <p dir="auto">{reasoning}</p>
         </details>
       )}
-      {state.at === "waiting" && <p className="muted">{isIdle ? texts.waking : texts.waiting}</p>}
+      {state.at === "waiting" && (
+        <p className="muted">
+          {isIdle ? "The service is idle. The request starts it…" : "Waiting for the first token…"}
+        </p>
+      )}
       {text !== "" && <Markdown text={text.trimStart()} />}
       {state.at === "failed" && <GatewayFailure error={state.error} onRetry={() => regenerate(turn.id)} />}
       <footer className="wrap answer-foot">
         <AnswerFigures turn={turn} />
         {!isBusy(turn) && (
           <span className="answer-actions">
-            {text !== "" && <CopyButton value={text} label={texts.copyAnswer} />}
+            {text !== "" && <CopyButton value={text} label="Copy the answer" />}
             {state.at !== "failed" && (
-              <IconButton label={texts.regenerate} onClick={() => regenerate(turn.id)}>
+              <IconButton label="Answer again" onClick={() => regenerate(turn.id)}>
                 <RefreshCw size={14} aria-hidden />
               </IconButton>
             )}
@@ -120,23 +123,19 @@ function AnswerFigures({ turn: { timing, state, host } }: { readonly turn: Answe
   const isOver = state.at === "done" || state.at === "stopped";
   return (
     <span className="wrap muted small number">
-      {state.at === "stopped" && <Tag>{texts.stopped}</Tag>}
-      {state.at === "done" && state.finish === "length" && <Tag level="warn">{texts.cut}</Tag>}
-      {firstTokenMs !== undefined && (
-        <span>
-          {texts.figures.first} {formatMs(firstTokenMs)}
-        </span>
+      {state.at === "stopped" && <Tag>Stopped</Tag>}
+      {state.at === "done" && state.finish === "length" && (
+        <Tag level="warn">Cut at the maximum of tokens</Tag>
       )}
-      {tokensPerSecond !== undefined && isOver && (
-        <span>
-          {formatRate(tokensPerSecond)} {texts.figures.speed}
-        </span>
-      )}
+      {firstTokenMs !== undefined && <span>First token {formatMs(firstTokenMs)}</span>}
+      {tokensPerSecond !== undefined && isOver && <span>{formatRate(tokensPerSecond)} tokens/s</span>}
       {tokens > 0 && (
-        <span title={isEstimated && isOver ? texts.figures.estimated : undefined}>
+        <span
+          title={isEstimated && isOver ? "The engine reports no usage: counted from the stream." : undefined}
+        >
           {isEstimated ? "≈ " : ""}
-          {formatCount(tokens)} {texts.figures.tokens}
-          {promptTokens !== undefined && `, ${texts.figures.prompt(formatCount(promptTokens))}`}
+          {formatCount(tokens)} tokens
+          {promptTokens !== undefined && `, ${formatCount(promptTokens)} in the prompt`}
         </span>
       )}
       <AnsweringHost host={host} />
@@ -148,7 +147,7 @@ export function AnsweringHost({ host }: { readonly host: string | undefined }) {
   if (host === undefined) return null;
   return (
     <span>
-      {texts.figures.host} <bdi>{host}</bdi>
+      on <bdi>{host}</bdi>
     </span>
   );
 }

@@ -7,7 +7,6 @@ import { Button } from "../../parts/button.tsx";
 import { formatCount } from "../../parts/format.ts";
 import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { texts } from "../../texts/playground.ts";
 import { CodeDialog } from "./code.tsx";
 import { canAsk, type Offer } from "./offers.ts";
 import { Picker } from "./picker.tsx";
@@ -28,46 +27,50 @@ interface RerankAnswer {
 }
 
 export function EmbeddingsTab({ offers }: { readonly offers: readonly Offer[] }) {
-  const [text, setText] = useState<string>(texts.embeddings.example);
+  const [text, setText] = useState<string>(
+    "A cat sleeps on the sofa.\nA kitten naps on the couch.\nThe train leaves at noon.",
+  );
   const input = linesOf(text);
   const isTooMany = input.length > MAX_TEXTS;
   return (
     <RequestForm<{ readonly input: readonly string[] }, EmbeddingAnswer>
       offers={offers}
       path="/v1/embeddings"
-      label={texts.embeddings.run}
+      label="Embed"
       body={{ input }}
       isReady={input.length > 0 && !isTooMany}
       render={(asked, { data }) => <Similarities lines={asked.input} vectors={data} />}
     >
       <label className="field">
-        <span>{texts.embeddings.label}</span>
+        <span>Texts, one per line</span>
         <textarea rows={5} value={text} dir="auto" onChange={({ target }) => setText(target.value)} />
       </label>
-      {isTooMany && <p className="field-error">{texts.embeddings.tooMany(MAX_TEXTS)}</p>}
+      {isTooMany && <p className="field-error">{`At most ${MAX_TEXTS} texts at a time.`}</p>}
     </RequestForm>
   );
 }
 
 export function RerankTab({ offers }: { readonly offers: readonly Offer[] }) {
-  const [query, setQuery] = useState<string>(texts.rerank.exampleQuery);
-  const [text, setText] = useState<string>(texts.rerank.example);
+  const [query, setQuery] = useState<string>("Where do cats sleep?");
+  const [text, setText] = useState<string>(
+    "A kitten naps on the couch.\nThe train leaves at noon.\nDogs guard the house.",
+  );
   const documents = linesOf(text);
   return (
     <RequestForm<{ readonly query: string; readonly documents: readonly string[] }, RerankAnswer>
       offers={offers}
       path="/v1/rerank"
-      label={texts.rerank.run}
+      label="Rank"
       body={{ query, documents }}
       isReady={query.trim() !== "" && documents.length > 0}
       render={(asked, { results }) => <Ranked documents={asked.documents} results={results} />}
     >
       <label className="field">
-        <span>{texts.rerank.query}</span>
+        <span>Query</span>
         <input value={query} dir="auto" onChange={({ target }) => setQuery(target.value)} />
       </label>
       <label className="field">
-        <span>{texts.rerank.documents}</span>
+        <span>Documents, one per line</span>
         <textarea rows={6} value={text} dir="auto" onChange={({ target }) => setText(target.value)} />
       </label>
     </RequestForm>
@@ -118,7 +121,7 @@ function RequestForm<Body extends object, Answer>({
       <div className="row">
         {isPending ? (
           <Button icon={<Square size={14} aria-hidden />} onClick={stop}>
-            {texts.stop}
+            Stop
           </Button>
         ) : (
           <Button
@@ -131,7 +134,7 @@ function RequestForm<Body extends object, Answer>({
           </Button>
         )}
         <Button look="quiet" icon={<Code size={14} aria-hidden />} onClick={() => setHasCode(true)}>
-          {texts.showCode}
+          Code
         </Button>
       </div>
       {hasCode && <CodeDialog request={{ path, body: request }} onClose={() => setHasCode(false)} />}
@@ -160,7 +163,7 @@ function Similarities({
   const columns: readonly PlainColumn<(typeof rows)[number]>[] = [
     {
       id: "text",
-      header: texts.embeddings.text,
+      header: "Text",
       cell: ({ index }) => (
         <>
           {index + 1}. <bdi>{lines[index]}</bdi>
@@ -178,7 +181,7 @@ function Similarities({
     ),
     {
       id: "vector",
-      header: texts.embeddings.first,
+      header: "Vector",
       cell: ({ embedding }) => {
         const shown = embedding.slice(0, SHOWN_NUMBERS).map((value) => value.toFixed(3));
         return <span className="mono muted">[{shown.join(", ")}, …]</span>;
@@ -188,11 +191,11 @@ function Similarities({
   return (
     <>
       <p className="wrap muted small number">
-        <span>{texts.embeddings.similarity}</span>
-        <span>{texts.embeddings.dimensions(rows[0]?.embedding.length ?? 0)}</span>
+        <span>Cosine similarity</span>
+        <span>{`${rows[0]?.embedding.length ?? 0} dimensions`}</span>
       </p>
       <PlainTable
-        label={texts.embeddings.similarity}
+        label="Cosine similarity"
         rows={rows}
         keyOf={({ index }) => String(index)}
         columns={columns}
@@ -212,20 +215,20 @@ function Ranked({
   const ranked = results.toSorted((a, b) => b.relevance_score - a.relevance_score);
   return (
     <PlainTable
-      label={texts.tabs.rerank}
+      label="Rerank"
       rows={ranked}
       keyOf={({ index }) => String(index)}
       columns={[
-        { id: "rank", header: texts.rerank.rank, cell: (row) => ranked.indexOf(row) + 1 },
+        { id: "rank", header: "Rank", cell: (row) => ranked.indexOf(row) + 1 },
         {
           id: "document",
-          header: texts.rerank.document,
+          header: "Document",
           cell: ({ index }) => <bdi>{documents[index]}</bdi>,
           isWide: true,
         },
         {
           id: "score",
-          header: texts.rerank.score,
+          header: "Score",
           cell: ({ relevance_score }) => relevance_score.toFixed(4),
           isNumber: true,
         },

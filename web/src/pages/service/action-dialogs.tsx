@@ -6,9 +6,8 @@ import { isoSeconds } from "../../../../src/util/iso-seconds.ts";
 import { deleteObject, mergePatch, type Place } from "../../api/kube.ts";
 import { useLive } from "../../live/hooks.ts";
 import { Confirm } from "../../parts/dialog.tsx";
-import { formatBytes } from "../../parts/format.ts";
+import { formatBytes, plural } from "../../parts/format.ts";
 import { Failure } from "../../parts/notice.tsx";
-import { serviceText } from "../../texts/service.ts";
 import { drainSecondsOf, type ServiceObjects } from "./service-state.ts";
 
 export type ServiceAction = "scale" | "restart" | "suspend" | "resume" | "delete";
@@ -26,7 +25,6 @@ export function ServiceActionDialog({
   onClose,
   onDone,
 }: DialogProps & { readonly action: ServiceAction }) {
-  const { actions } = serviceText;
   const { name } = objects.service.metadata;
   const nowMs = useLive().nowMs();
   const props = { objects, onClose, onDone };
@@ -37,9 +35,11 @@ export function ServiceActionDialog({
       return (
         <Simple
           {...props}
-          title={serviceText.restart.title(name)}
-          act={actions.restart}
-          says={[serviceText.restart.says(objects.pods.length)]}
+          title={`Restart the pods of ${name}`}
+          act="Restart"
+          says={[
+            `${plural(objects.pods.length, "pod")} ${objects.pods.length === 1 ? "is" : "are"} replaced one after another, with the current images and defaults. The service keeps answering if it has more than one replica.`,
+          ]}
           run={(place) => {
             const annotations = { [ANNOTATION_RESTARTED_AT]: isoSeconds(nowMs) };
             return mergePatch(place, { metadata: { annotations } });
@@ -50,8 +50,8 @@ export function ServiceActionDialog({
       return (
         <Simple
           {...props}
-          title={serviceText.suspend.title(name)}
-          act={actions.suspend}
+          title={`Suspend ${name}`}
+          act="Suspend"
           says={[suspendSays(objects)]}
           run={(place) => mergePatch(place, { spec: { suspend: true } })}
         />
@@ -61,9 +61,11 @@ export function ServiceActionDialog({
         <Simple
           {...props}
           look="primary"
-          title={`${actions.resume} ${name}`}
-          act={actions.resume}
-          says={[serviceText.resume(objects.service.spec.replicas)]}
+          title={`Resume ${name}`}
+          act="Resume"
+          says={[
+            `${plural(objects.service.spec.replicas, "replica")} ${objects.service.spec.replicas === 1 ? "starts" : "start"} as soon as machines have the memory.`,
+          ]}
           run={(place) => mergePatch(place, { spec: { suspend: false } })}
         />
       );
@@ -71,8 +73,8 @@ export function ServiceActionDialog({
       return (
         <Simple
           {...props}
-          title={serviceText.delete.title(name)}
-          act={actions.delete}
+          title={`Delete ${name}`}
+          act="Delete"
           says={deleteSays(objects)}
           run={deleteObject}
         />
@@ -132,14 +134,14 @@ function Scale({ objects, onClose, onDone }: DialogProps) {
   const { mutate, isPending, error } = useMutation({
     mutationFn: () => mergePatch(placeOf(objects), { spec: { replicas } }),
     onSuccess: () => {
-      onDone(serviceText.scale.done(replicas));
+      onDone(`Scaled to ${plural(replicas, "replica")}.`);
       onClose();
     },
   });
   return (
     <Confirm
-      title={serviceText.scale.title(name)}
-      act={serviceText.actions.scale}
+      title={`Scale ${name}`}
+      act="Scale"
       look="primary"
       isOpen
       isBusy={isPending || !isValid}
@@ -147,7 +149,7 @@ function Scale({ objects, onClose, onDone }: DialogProps) {
       onConfirm={() => mutate()}
     >
       <label className="field">
-        <span className="small muted">{serviceText.scale.label}</span>
+        <span className="small muted">Replicas</span>
         <input
           type="number"
           className="number-input"
@@ -159,7 +161,9 @@ function Scale({ objects, onClose, onDone }: DialogProps) {
       </label>
       {isValid && <p className="prose">{scaleSays(objects, replicas)}</p>}
       {service.spec.autoscaling !== undefined && (
-        <p className="muted prose">{serviceText.scale.autoscaled}</p>
+        <p className="muted prose">
+          An autoscaler sets the replicas of this service and may change the number again.
+        </p>
       )}
       {error !== null && <Failure error={error} />}
     </Confirm>
@@ -167,29 +171,34 @@ function Scale({ objects, onClose, onDone }: DialogProps) {
 }
 
 function scaleSays({ service, row }: ServiceObjects, replicas: number): string {
-  const { scale } = serviceText;
   const before = service.spec.replicas;
-  if (replicas === before) return scale.same;
-  if (replicas === 0) return scale.zero;
-  if (replicas < before) return scale.fewer(before - replicas, drainSecondsOf(service));
-  const each = row === undefined || row.desired === 0 ? undefined : row.claimedBytes / row.desired;
-  return scale.more(replicas - before, each === 0 ? "–" : formatBytes(each));
+  if (replicas === before) return "No change.";
+  if (replicas === 0) return "All replicas stop. The service and its address stay.";
+  if (replicas < before) return `${drained(before - replicas, drainSecondsOf(service))}.`;
+  const each = row === undefined || row.desired === 0 ? 0 : row.claimedBytes / row.desired;
+  const memory = each === 0 ? "" : `, each with about ${formatBytes(each)} of memory`;
+  return `${plural(replicas - before, "replica")} more${memory}.`;
 }
 
 function suspendSays({ service, replicas, pods, row }: ServiceObjects): string {
   const count = replicas.length + pods.length;
-  return serviceText.suspend.says(count, drainSecondsOf(service), formatBytes(row?.claimedBytes));
+  return `${drained(count, drainSecondsOf(service))}. ${formatBytes(row?.claimedBytes)} of memory become free. Resume starts them again.`;
 }
 
 function deleteSays({ service, replicas, pods, row }: ServiceObjects): readonly string[] {
-  const { delete: texts } = serviceText;
+  const count = replicas.length + pods.length;
   const inFlight = Math.round(row?.performance.requestsInFlight ?? 0);
   return [
-    texts.says(replicas.length + pods.length, drainSecondsOf(service)),
-    ...(inFlight > 0 ? [texts.requests(inFlight)] : []),
-    ...((row?.claimedBytes ?? 0) > 0 ? [texts.frees(formatBytes(row?.claimedBytes))] : []),
-    texts.keeps,
+    count === 0 ? "The service has no replicas." : `${drained(count, drainSecondsOf(service))}.`,
+    ...(inFlight > 0 ? [`${plural(inFlight, "request")} ${inFlight === 1 ? "is" : "are"} running.`] : []),
+    ...((row?.claimedBytes ?? 0) > 0 ? [`${formatBytes(row?.claimedBytes)} of memory become free.`] : []),
+    "Clients get errors at its address. The Model and its files stay.",
   ];
+}
+
+function drained(count: number, seconds: number): string {
+  const [drain, stop] = count === 1 ? ["drains", "stops"] : ["drain", "stop"];
+  return `${plural(count, "replica")} ${drain} for at most ${seconds} s, then ${stop}`;
 }
 
 function placeOf({ service: { metadata } }: ServiceObjects): Place {

@@ -7,11 +7,8 @@ import { keepNamespace } from "../../address/search.ts";
 import { type RightState, useRight } from "../../api/session.ts";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { Done } from "../../parts/notice.tsx";
-import { serviceText } from "../../texts/service.ts";
 import { type ServiceAction, ServiceActionDialog } from "./action-dialogs.tsx";
 import type { ServiceObjects } from "./service-state.ts";
-
-const { actions: texts } = serviceText;
 
 export function Actions({ objects }: { readonly objects: ServiceObjects }) {
   const { service } = objects;
@@ -35,39 +32,35 @@ export function Actions({ objects }: { readonly objects: ServiceObjects }) {
           className="button button-plain"
         >
           <MessagesSquare size={14} aria-hidden />
-          {texts.playground}
+          Open in playground
         </Link>
       ) : (
         <Button
           icon={<MessagesSquare size={14} aria-hidden />}
-          right={{ isAllowed: false, why: texts.notReady }}
+          right={{ isAllowed: false, why: "No replica is ready." }}
         >
-          {texts.playground}
+          Open in playground
         </Button>
       )}
       <Button right={mayPatch} onClick={() => setOpen("scale")}>
-        {texts.scale}
+        Scale
       </Button>
       <DropdownMenu.Root>
         <DropdownMenu.Trigger asChild>
-          <IconButton label={texts.more}>
+          <IconButton label="More actions">
             <Ellipsis size={16} aria-hidden />
           </IconButton>
         </DropdownMenu.Trigger>
         <DropdownMenu.Portal>
           <DropdownMenu.Content className="menu" align="end" sideOffset={4}>
+            <Item label="Restart" right={mayRestart(objects, mayPatch)} onSelect={() => setOpen("restart")} />
             <Item
-              label={texts.restart}
-              right={mayRestart(objects, mayPatch)}
-              onSelect={() => setOpen("restart")}
-            />
-            <Item
-              label={isSuspended ? texts.resume : texts.suspend}
+              label={isSuspended ? "Resume" : "Suspend"}
               right={mayPatch}
               onSelect={() => setOpen(isSuspended ? "resume" : "suspend")}
             />
             <DropdownMenu.Separator className="menu-line" />
-            <Item label={texts.delete} right={mayDelete} onSelect={() => setOpen("delete")} isDanger />
+            <Item label="Delete" right={mayDelete} onSelect={() => setOpen("delete")} isDanger />
           </DropdownMenu.Content>
         </DropdownMenu.Portal>
       </DropdownMenu.Root>
@@ -90,7 +83,12 @@ function mayRestart({ service }: ServiceObjects, right: RightState): RightState 
     ({ type, reason }) => type === "BackendRuntimeCurrent" && reason === "UpdatePending",
   );
   const isOnHosts = service.status?.on === "Hosts" && isOutdated !== true;
-  return isOnHosts ? { isAllowed: false, why: texts.notInPods } : right;
+  return isOnHosts
+    ? {
+        isAllowed: false,
+        why: "Only pods can be restarted. To restart an engine on a host, delete its replica.",
+      }
+    : right;
 }
 
 function Item({

@@ -8,8 +8,6 @@ import { startProgressOf } from "../../parts/start/progress.ts";
 import { StartSteps } from "../../parts/start/start.tsx";
 import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { serviceText } from "../../texts/service.ts";
-import { text } from "../../texts/text.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
@@ -38,11 +36,8 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
   const attention = row?.attention;
   const warnings = conditionOf(service, "Warnings");
   const message = attention?.message ?? status?.message ?? "";
-  const state = row?.state ?? { word: status?.phase ?? text.state.unknown, level: "idle" as const };
-  const count = serviceText.of(
-    row?.ready ?? status?.readyReplicas ?? 0,
-    row?.desired ?? status?.desiredReplicas ?? 0,
-  );
+  const state = row?.state ?? { word: status?.phase ?? "Unknown", level: "idle" as const };
+  const count = `${row?.ready ?? status?.readyReplicas ?? 0} of ${row?.desired ?? status?.desiredReplicas ?? 0} replicas ready`;
   return (
     <section className={`stack gap-8 attention tone-${state.level}`} aria-live="polite">
       <div className="wrap attention-head">
@@ -66,9 +61,9 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
 function Endpoint({ endpoint }: { readonly endpoint: string | undefined }) {
   return (
     <div className="line">
-      <span className="muted small">{serviceText.endpoint}</span>
+      <span className="muted small">Endpoint</span>
       {endpoint === undefined ? (
-        <span className="muted">{serviceText.noEndpoint}</span>
+        <span className="muted">No endpoint yet</span>
       ) : (
         <Command>{endpoint}</Command>
       )}
@@ -79,11 +74,10 @@ function Endpoint({ endpoint }: { readonly endpoint: string | undefined }) {
 function Facts({ objects: { service, row } }: { readonly objects: ServiceObjects }) {
   const { metadata, spec, status } = service;
   const model = status?.model?.name ?? spec.modelRef ?? row?.model ?? "";
-  const { facts } = serviceText;
   return (
     <dl className="facts service-facts">
       <div>
-        <dt>{facts.model}</dt>
+        <dt>Model</dt>
         <dd>
           <Link to={`/models/${metadata.namespace}/${model}` as "/"} search={keepNamespace} className="link">
             {model}
@@ -91,14 +85,14 @@ function Facts({ objects: { service, row } }: { readonly objects: ServiceObjects
           <span className="muted">{status?.model?.quantization}</span>
         </dd>
       </div>
-      <Fact name={facts.runtime} value={status?.runtime ?? spec.runtime} />
-      <Fact name={facts.on} value={status?.on} />
-      <Fact name={facts.mode} value={status?.mode ?? spec.mode ?? "chat"} />
-      <Fact name={facts.memory} value={row === undefined ? undefined : formatBytes(row.claimedBytes)} />
-      {row?.contextCut !== undefined && <Fact name={facts.context} value={formatCut(row.contextCut)} />}
-      <Fact name={facts.priority} value={spec.priority} />
+      <Fact name="Runtime" value={status?.runtime ?? spec.runtime} />
+      <Fact name="Runs on" value={status?.on} />
+      <Fact name="API" value={status?.mode ?? spec.mode ?? "chat"} />
+      <Fact name="Memory claimed" value={row === undefined ? undefined : formatBytes(row.claimedBytes)} />
+      {row?.contextCut !== undefined && <Fact name="Context per request" value={formatCut(row.contextCut)} />}
+      <Fact name="Priority" value={spec.priority} />
       <div>
-        <dt>{facts.age}</dt>
+        <dt>Age</dt>
         <dd>
           <Ago at={metadata.creationTimestamp} suffix="" />
         </dd>

@@ -3,16 +3,13 @@ import { Link } from "@tanstack/react-router";
 import type { ServicePlacement } from "../../../../src/api/inference-service/index.ts";
 import type { StateWord } from "../../../../src/console/rows.ts";
 import { keepNamespace } from "../../address/search.ts";
-import { formatBytes } from "../../parts/format.ts";
+import { formatBytes, plural } from "../../parts/format.ts";
 import { Empty } from "../../parts/notice.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { State, Tag } from "../../parts/state.tsx";
-import { serviceText } from "../../texts/service.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
 import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
-
-const { placement: texts } = serviceText;
 
 export function PlacementTab({ objects: { service, pods, replicas } }: { readonly objects: ServiceObjects }) {
   const { status } = service;
@@ -25,14 +22,20 @@ export function PlacementTab({ objects: { service, pods, replicas } }: { readonl
       {misses.length === 0 && placed?.status === "False" && placed.message !== "" && (
         <p className="prose">{placed.message}</p>
       )}
-      {status?.waitingFor !== undefined && <p className="prose">{texts.waitingFor(status.waitingFor)}</p>}
-      {(status?.queuePosition ?? 0) > 0 && <p className="muted">{texts.queue(status?.queuePosition ?? 0)}</p>}
-      {pods.length > 0 && <p className="muted">{texts.byKubernetes}</p>}
-      {isEmpty && pods.length === 0 && <Empty title={texts.nothing} why={placed?.message ?? ""} />}
+      {status?.waitingFor !== undefined && <p className="prose">{`Waiting for ${status.waitingFor}.`}</p>}
+      {(status?.queuePosition ?? 0) > 0 && (
+        <p className="muted">{`Position ${status?.queuePosition ?? 0} in the queue.`}</p>
+      )}
+      {pods.length > 0 && (
+        <p className="muted">The scheduler of Kubernetes places the pods of this service.</p>
+      )}
+      {isEmpty && pods.length === 0 && (
+        <Empty title="No replica has been placed yet." why={placed?.message ?? ""} />
+      )}
       {chosen.length > 0 && <Chosen chosen={chosen} replicas={replicas} />}
       {misses.length > 0 && <Misses misses={misses} />}
       {preempted.length > 0 && (
-        <Section title={texts.preempted}>
+        <Section title="Preempted replicas">
           <ul className="plain-list">
             {preempted.map(({ slot, by, host }) => (
               <li key={slot}>
@@ -44,10 +47,10 @@ export function PlacementTab({ objects: { service, pods, replicas } }: { readonl
         </Section>
       )}
       {counts.length > 0 && (
-        <Section title={texts.rejected}>
+        <Section title="Rejected hosts by reason">
           <div className="row">
             {counts.map(([reason, count]) => (
-              <Tag key={reason}>{`${reason}: ${texts.hosts(count)}`}</Tag>
+              <Tag key={reason}>{`${reason}: ${plural(count, "host")}`}</Tag>
             ))}
           </div>
         </Section>
@@ -72,8 +75,7 @@ function placedReplicas(chosen: readonly ChosenHost[], replicas: ServiceObjects[
   const known = new Map(replicas.map((replica) => [replica.metadata.name, replica]));
   const placed = chosen.map((choice): PlacedReplica => {
     const replica = known.get(choice.replica);
-    if (replica === undefined)
-      return { choice, state: { word: texts.chosenWord, level: "busy" }, message: "" };
+    if (replica === undefined) return { choice, state: { word: "Chosen", level: "busy" }, message: "" };
     const { message, ...state } = stateOfReplica(replica);
     return { choice, state, message };
   });
@@ -82,12 +84,12 @@ function placedReplicas(chosen: readonly ChosenHost[], replicas: ServiceObjects[
 }
 
 const COLUMNS: readonly PlainColumn<PlacedReplica>[] = [
-  { id: "replica", header: texts.replica, cell: ({ choice }) => choice.replica },
-  { id: "host", header: texts.host, cell: ({ choice }) => <HostLink host={choice.host} /> },
-  { id: "state", header: texts.state, cell: ({ state }) => <State state={state} /> },
+  { id: "replica", header: "Replica", cell: ({ choice }) => choice.replica },
+  { id: "host", header: "Host", cell: ({ choice }) => <HostLink host={choice.host} /> },
+  { id: "state", header: "State", cell: ({ state }) => <State state={state} /> },
   {
     id: "why",
-    header: texts.why,
+    header: "Why",
     cell: ({ choice, message }) => (
       <span className="place-why">
         {message !== "" && <span>{`${message} `}</span>}
@@ -98,7 +100,7 @@ const COLUMNS: readonly PlainColumn<PlacedReplica>[] = [
   },
   {
     id: "score",
-    header: texts.score,
+    header: "Score",
     cell: ({ choice }) => choice.score?.toFixed(1) ?? "",
     isNumber: true,
   },
@@ -115,15 +117,15 @@ function Chosen({
   const serving = placed.filter(({ state }) => state.level === "ok").length;
   return (
     <Section
-      title={texts.chosen}
-      aside={<span className="muted small">{texts.serving(serving, placed.length)}</span>}
+      title="Chosen hosts"
+      aside={<span className="muted small">{`${serving} of ${placed.length} serve`}</span>}
     >
       <PlainTable
-        label={texts.chosen}
+        label="Chosen hosts"
         rows={placed}
         keyOf={({ choice }) => choice.replica}
         columns={COLUMNS}
-        none={texts.nothing}
+        none="No replica has been placed yet."
       />
     </Section>
   );
@@ -131,7 +133,7 @@ function Chosen({
 
 function Misses({ misses }: { readonly misses: NonNullable<ServicePlacement["misses"]> }) {
   return (
-    <Section title={texts.misses}>
+    <Section title="Hosts that come closest">
       <ul className="panel places">
         {misses.map(({ host, reason, message, shortBytes, hint }) => (
           <li key={host} className="place">
@@ -142,7 +144,7 @@ function Misses({ misses }: { readonly misses: NonNullable<ServicePlacement["mis
               {hint !== undefined && <span className="muted">{` ${hint}`}</span>}
             </span>
             <span className="number small toned tone-warn">
-              {shortBytes === undefined ? "" : texts.short(formatBytes(shortBytes))}
+              {shortBytes === undefined ? "" : `${formatBytes(shortBytes)} missing`}
             </span>
           </li>
         ))}

@@ -9,7 +9,6 @@ import { Progress } from "../../parts/progress.tsx";
 import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { Timeline } from "../../parts/timeline.tsx";
-import { serviceText } from "../../texts/service.ts";
 import type { ServicePod } from "./pod.ts";
 import { stepsOfPod, stepsOfReplica } from "./progress.ts";
 import type { ServiceObjects } from "./service-state.ts";
@@ -17,11 +16,9 @@ import { downloadText, shareOf } from "../../../../src/verdicts/download.ts";
 import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
 
-const { replicas: texts } = serviceText;
-
 export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   const { replicas, pods } = objects;
-  if (replicas.length + pods.length === 0) return <Empty title={texts.none} why={whyNone(objects)} />;
+  if (replicas.length + pods.length === 0) return <Empty title="No replicas" why={whyNone(objects)} />;
   return (
     <ul className="stack">
       {replicas.map((replica) => (
@@ -39,9 +36,11 @@ export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
 }
 
 function whyNone({ service: { spec, status } }: ServiceObjects): string {
-  if (spec.suspend) return texts.noneSuspended;
-  if (status?.phase === "Idle") return texts.noneIdle;
-  return spec.replicas === 0 ? texts.noneZero : texts.noneWaiting;
+  if (spec.suspend) return "The service is suspended. Resume it to start its replicas.";
+  if (status?.phase === "Idle") return "The replicas are unloaded. The next request starts them.";
+  return spec.replicas === 0
+    ? "spec.replicas is 0. Scale the service to start replicas."
+    : "No replica has a machine yet. The Placement tab says why.";
 }
 
 function Replica({ replica }: { readonly replica: InferenceReplica }) {
@@ -60,19 +59,19 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
       {state.message !== "" && status?.progress === undefined && <p className="prose">{state.message}</p>}
       {status?.phase === "Fetching" && <Download progress={status.progress} />}
       <dl className="facts replica-facts">
-        <Fact name={texts.host}>
+        <Fact name="Host">
           <Link to={`/hosts/${encodeURIComponent(hostName)}` as "/"} search={keepNamespace} className="link">
             {hostName}
           </Link>
         </Fact>
-        <Fact name={texts.memory}>
-          {footprintBytes === undefined ? claimed : texts.inUse(formatBytes(footprintBytes), claimed)}
+        <Fact name="Memory">
+          {footprintBytes === undefined ? claimed : `${formatBytes(footprintBytes)} of ${claimed}`}
         </Fact>
-        <Fact name={texts.context}>
-          {status?.contextPerSlot === undefined ? "–" : texts.tokens(formatCount(status.contextPerSlot))}
+        <Fact name="Context per slot">
+          {status?.contextPerSlot === undefined ? "–" : `${formatCount(status.contextPerSlot)} tokens`}
         </Fact>
-        <Fact name={texts.speed}>{formatRate(status?.performance?.tokensPerSecond)}</Fact>
-        <Fact name={texts.restarts}>{formatCount(status?.restarts ?? 0)}</Fact>
+        <Fact name="Tokens/s">{formatRate(status?.performance?.tokensPerSecond)}</Fact>
+        <Fact name="Restarts">{formatCount(status?.restarts ?? 0)}</Fact>
       </dl>
       <LastExit replica={replica} />
     </article>
@@ -95,7 +94,7 @@ function LastExit({ replica: { status } }: { readonly replica: InferenceReplica 
   if (exit === undefined || exit.killedByUs === true) return null;
   return (
     <div className="small">
-      <span className="muted">{texts.lastExit}: </span>
+      <span className="muted">Last exit: </span>
       {exitText(exit)}{" "}
       {exit.at !== undefined && (
         <span className="muted">
@@ -104,7 +103,7 @@ function LastExit({ replica: { status } }: { readonly replica: InferenceReplica 
       )}
       {exit.logTail !== undefined && exit.logTail !== "" && (
         <details>
-          <summary>{texts.logTail}</summary>
+          <summary>Last lines of its log</summary>
           <pre className="log-tail">{exit.logTail}</pre>
         </details>
       )}
@@ -124,7 +123,7 @@ function PodCard({ pod }: { readonly pod: ServicePod }) {
       <Timeline steps={stepsOfPod(pod)} label={metadata.name} />
       {state.message !== "" && <p className="prose">{state.message}</p>}
       <dl className="facts replica-facts">
-        <Fact name={texts.node}>
+        <Fact name="Node">
           {spec.nodeName === undefined ? (
             "–"
           ) : (
@@ -137,7 +136,7 @@ function PodCard({ pod }: { readonly pod: ServicePod }) {
             </Link>
           )}
         </Fact>
-        <Fact name={texts.restarts}>{formatCount(restartsOf(pod))}</Fact>
+        <Fact name="Restarts">{formatCount(restartsOf(pod))}</Fact>
       </dl>
     </article>
   );

@@ -7,13 +7,10 @@ import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { State, Tag } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { serviceText } from "../../texts/service.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
 import { Undo } from "./undo.tsx";
 import { stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
-
-const { rollout: texts } = serviceText;
 
 export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {
   const { status } = objects.service;
@@ -25,12 +22,12 @@ export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {
       <div className="row">
         <State state={stateOfRollout(progressing)} />
         <span className="muted">{progressing?.message}</span>
-        <span className="muted small number">{texts.ready(readyReplicas)}</span>
+        <span className="muted small number">{`${readyReplicas} ready`}</span>
       </div>
       <div className="revisions">
-        {isRolling && <Revision title={texts.old} revision={currentRevision} objects={objects} />}
+        {isRolling && <Revision title="Old" revision={currentRevision} objects={objects} />}
         <Revision
-          title={isRolling ? texts.fresh : texts.serving}
+          title={isRolling ? "New" : "Serving"}
           revision={updateRevision ?? currentRevision}
           objects={objects}
         />
@@ -42,10 +39,10 @@ export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {
 
 function stateOfRollout(progressing: ReturnType<typeof conditionOf>) {
   if (progressing?.reason === "RolloutStopped" || progressing?.reason === "RolloutDeadlineExceeded")
-    return { word: texts.stopped, level: "bad" } as const;
+    return { word: "Stopped", level: "bad" } as const;
   return progressing?.status === "True"
-    ? ({ word: texts.rolling, level: "busy" } as const)
-    : ({ word: texts.done, level: "ok" } as const);
+    ? ({ word: "Rolling out", level: "busy" } as const)
+    : ({ word: "Complete", level: "ok" } as const);
 }
 
 function Revision({
@@ -79,7 +76,7 @@ function Revision({
         <h3>{title}</h3>
         <code>{revision ?? "–"}</code>
       </header>
-      {parts.length === 0 && <p className="muted small">{texts.none}</p>}
+      {parts.length === 0 && <p className="muted small">No replicas of this revision.</p>}
       <ul className="plain-list">
         {parts.map(({ name, place, state }) => (
           <li key={name} className="spread">
@@ -116,17 +113,17 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
   const target = service.status?.updateRevision ?? serving;
   const hashOf = ({ metadata }: StoredRevision) => metadata.labels?.[LABEL_REVISION] ?? "";
   const columns: readonly PlainColumn<StoredRevision>[] = [
-    { id: "revision", header: texts.revision, cell: ({ revision }) => revision, isNumber: true },
-    { id: "hash", header: texts.hash, cell: (one) => <code>{hashOf(one)}</code> },
+    { id: "revision", header: "Revision", cell: ({ revision }) => revision, isNumber: true },
+    { id: "hash", header: "Hash", cell: (one) => <code>{hashOf(one)}</code> },
     {
       id: "state",
       header: "",
-      cell: (one) => (hashOf(one) === serving ? <Tag level="ok">{texts.serving}</Tag> : ""),
+      cell: (one) => (hashOf(one) === serving ? <Tag level="ok">Serving</Tag> : ""),
       isWide: true,
     },
     {
       id: "age",
-      header: texts.created,
+      header: "Created",
       cell: ({ metadata }) => <Ago at={metadata.creationTimestamp} />,
       isNumber: true,
     },
@@ -138,13 +135,13 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
   ];
   const newestFirst = [...data].sort((a, b) => b.revision - a.revision);
   return (
-    <Section title={texts.history}>
+    <Section title="Revisions">
       <PlainTable
-        label={texts.history}
+        label="Revisions"
         rows={newestFirst}
         keyOf={({ metadata }) => metadata.name}
         columns={columns}
-        none={texts.noHistory}
+        none="No revision has been stored yet."
       />
     </Section>
   );

@@ -8,7 +8,6 @@ import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import type { PlainColumn } from "../../parts/plain-table.tsx";
 import { type Tab, Tabs } from "../../parts/tabs.tsx";
-import { serviceText } from "../../texts/service.ts";
 import { Actions } from "./actions.tsx";
 import { Head } from "./head.tsx";
 import { useSamples } from "./metrics/use-samples.ts";
@@ -69,11 +68,15 @@ function Gone({ name, wasSeen }: { readonly name: string; readonly wasSeen: bool
   return (
     <div role="alert">
       <Empty
-        title={wasSeen ? serviceText.gone(name) : serviceText.missing(name)}
-        why={wasSeen ? serviceText.goneWhy : serviceText.missingWhy}
+        title={wasSeen ? `${name} was deleted` : `There is no service ${name}`}
+        why={
+          wasSeen
+            ? "The service was deleted while this page was open. Its Model stays."
+            : "It was deleted, or the address is wrong."
+        }
       >
         <Link to="/services" search={keepNamespace} className="link">
-          {serviceText.toList}
+          All services
         </Link>
       </Empty>
     </div>
@@ -83,22 +86,21 @@ function Gone({ name, wasSeen }: { readonly name: string; readonly wasSeen: bool
 function ServiceTabs({ objects }: { readonly objects: ServiceObjects }) {
   const [tab, setTab] = useSearchParam("tab", "replicas");
   const samples = useSamples(objects);
-  const { tabs: label } = serviceText;
   const tabs: readonly Tab[] = [
     {
       id: "replicas",
-      label: label.replicas,
+      label: "Replicas",
       count: objects.replicas.length + objects.pods.length,
       content: () => <ReplicasTab objects={objects} />,
     },
-    { id: "placement", label: label.placement, content: () => <PlacementTab objects={objects} /> },
-    { id: "rollout", label: label.rollout, content: () => <RolloutTab objects={objects} /> },
-    { id: "logs", label: label.logs, content: () => later(<LogsTab objects={objects} />) },
-    { id: "metrics", label: label.metrics, content: () => later(<MetricsTab samples={samples} />) },
-    { id: "events", label: label.events, content: () => <EventsTab objects={objects} /> },
+    { id: "placement", label: "Placement", content: () => <PlacementTab objects={objects} /> },
+    { id: "rollout", label: "Rollout", content: () => <RolloutTab objects={objects} /> },
+    { id: "logs", label: "Logs", content: () => later(<LogsTab objects={objects} />) },
+    { id: "metrics", label: "Metrics", content: () => later(<MetricsTab samples={samples} />) },
+    { id: "events", label: "Events", content: () => <EventsTab objects={objects} /> },
     {
       id: "yaml",
-      label: label.yaml,
+      label: "YAML",
       content: () => later(<YamlTab service={objects.service} />),
     },
   ];
@@ -115,7 +117,7 @@ const MAX_PARTS = 8;
 
 const OBJECT: PlainColumn<EventObject> = {
   id: "object",
-  header: serviceText.events.object,
+  header: "Object",
   cell: ({ involvedObject: { kind, name } = {} }) => (kind === "InferenceService" ? kind : `${kind}/${name}`),
 };
 

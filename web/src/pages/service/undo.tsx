@@ -8,9 +8,6 @@ import { useRight } from "../../api/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
-import { serviceText } from "../../texts/service.ts";
-
-const { undo: texts } = serviceText.rollout;
 
 interface UndoProps {
   readonly service: InferenceService;
@@ -25,7 +22,7 @@ export function Undo({ service, revision }: UndoProps) {
   return (
     <>
       <Button right={right} onClick={() => setIsOpen(true)}>
-        {texts.act}
+        Undo
       </Button>
       {isOpen && <UndoDialog service={service} revision={revision} onClose={() => setIsOpen(false)} />}
     </>
@@ -46,8 +43,10 @@ function UndoDialog({ service, revision, onClose }: UndoProps & { readonly onClo
   const isNothing = plan.data?.changes.length === 0;
   return (
     <Confirm
-      title={plan.data === undefined ? texts.title(name) : texts.titleTo(name, plan.data.revision)}
-      act={texts.act}
+      title={
+        plan.data === undefined ? `Roll back ${name}` : `Roll back ${name} to revision ${plan.data.revision}`
+      }
+      act="Undo"
       look="primary"
       isOpen
       isBusy={undo.isPending || plan.data === undefined || isNothing}
@@ -55,10 +54,12 @@ function UndoDialog({ service, revision, onClose }: UndoProps & { readonly onClo
       onConfirm={() => undo.mutate()}
     >
       {plan.isPending && <Skeleton rows={2} />}
-      {isNothing && <p>{texts.nothing}</p>}
+      {isNothing && <p>The service already has the spec of that revision.</p>}
       {plan.data !== undefined && !isNothing && (
         <>
-          <p className="prose">{texts.says}</p>
+          <p className="prose">
+            These fields of the spec change. The rollout replaces the replicas as for any other change.
+          </p>
           <ul className="stack gap-4 undo-changes">
             {plan.data.changes.map((change) => (
               <li key={change}>

@@ -8,7 +8,7 @@ import { useHiddenNamespace } from "../../address/sight.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
-import { Filter } from "../../parts/filter.tsx";
+import { Filter, countOf } from "../../parts/filter.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { LevelChips, useLevels } from "../../parts/level-chips.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
@@ -16,7 +16,6 @@ import { Page } from "../../parts/page.tsx";
 import { countReady, State } from "../../parts/state.tsx";
 import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { text } from "../../texts/text.ts";
 import { isShown, reasonOf } from "./filter.ts";
 import "./services.css";
 
@@ -41,7 +40,7 @@ export function ServicesPage() {
   const hasNone = services.isSynced && here.length === 0;
   return (
     <Page
-      title={text.pages.services}
+      title="Services"
       subtitle={services.isSynced && !hasNone ? `${countReady(here)} of ${here.length} ready` : undefined}
       isWide
     >
@@ -51,7 +50,7 @@ export function ServicesPage() {
       {here.length > 0 && (
         <DataTable
           id="services"
-          label={text.pages.services}
+          label="Services"
           rows={shown}
           keyOf={namespacedKey}
           columns={SERVICE_COLUMNS}
@@ -61,7 +60,7 @@ export function ServicesPage() {
             <>
               <Filter label={"Filter by name, model, host"} words={words} onChange={setWords} />
               <LevelChips label="States" rows={here} words={LEVEL_WORDS} />
-              <span className="muted small number">{text.table.count(shown.length, here.length)}</span>
+              <span className="muted small number">{countOf(shown.length, here.length)}</span>
             </>
           }
         />
@@ -91,7 +90,7 @@ function NoServices({ namespace }: { readonly namespace: string }) {
         right={right}
         onClick={() => setSearch({ deploy: "new" })}
       >
-        {text.frame.deploy}
+        Deploy a model
       </Button>
     </Empty>
   );

@@ -17,7 +17,6 @@ import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { resetColumns } from "../../parts/table-columns.tsx";
 import { setTheme, useChosenTheme } from "../../parts/theme.ts";
-import { text } from "../../texts/text.ts";
 import "./settings.css";
 
 const MINUTE_MS = 60_000;
@@ -26,7 +25,7 @@ export function SettingsPage() {
   const session = useSession();
   const namespace = useNamespace();
   return (
-    <Page title={text.pages.settings}>
+    <Page title="Settings">
       {session === undefined ? (
         <Skeleton />
       ) : (

@@ -13,17 +13,8 @@ import { Page } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { State } from "../../parts/state.tsx";
 import { type Column, DataTable, namespacedKey, useMedia } from "../../parts/table.tsx";
-import { text } from "../../texts/text.ts";
 import { type Figures, figuresOf, levelsOf } from "./graph/figures.ts";
-import {
-  groupServices,
-  hasSameMachines,
-  hasSameMembers,
-  pathOf,
-  type Selection,
-  sortMachines,
-  withTheirMachines,
-} from "./graph/graph.ts";
+import { groupServices, hasSameMachines, hasSameMembers, pathOf, type Selection, sortMachines, withTheirMachines } from "./graph/graph.ts";
 import { MAX_BARS } from "./graph/layout.ts";
 
 const TopologyMap = lazy(() =>
@@ -62,7 +53,7 @@ export function TopologyPage() {
   const isEmpty = inNamespace.length + hosts.rows.length === 0;
   return (
     <Page
-      title={text.pages.topology}
+      title="Topology"
       subtitle="Requests go from the gateway to services, and from services to the machines they run on."
       isWide
       actions={
@@ -83,7 +74,7 @@ export function TopologyPage() {
         <Empty
           title="Nothing to show yet"
           why="Machines and services appear here, with the traffic between them."
-          command={text.hosts.emptyCommand}
+          command="metalbridge host add mini-1 --address 192.168.1.21"
         />
       )}
       {isSynced && !isEmpty && (
@@ -188,7 +179,7 @@ function TopologyList({ services }: { readonly services: readonly ServiceRow[] }
   return (
     <DataTable
       id="topology"
-      label={text.pages.topology}
+      label="Topology"
       rows={services}
       keyOf={namespacedKey}
       columns={COLUMNS}

@@ -2,16 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 import { useMemo } from "react";
-import {
-  chargedTokens,
-  readUsageRecord,
-  renderUsageCsv,
-  sumUsage,
-  type UsageConfigMap,
-  type UsageDimension,
-  type UsageRecord,
-  type UsageRow,
-} from "../../../../src/gateway/usage.ts";
+import { chargedTokens, readUsageRecord, renderUsageCsv, sumUsage, type UsageConfigMap, type UsageDimension, type UsageRecord, type UsageRow } from "../../../../src/gateway/usage.ts";
 import { useSearchParam } from "../../address/search.ts";
 import { type ApiObject, listObjects } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
@@ -23,7 +14,6 @@ import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { Segments } from "../../parts/segments.tsx";
-import { text } from "../../texts/text.ts";
 import { CostSection } from "./cost-section.tsx";
 import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
 
@@ -47,7 +37,7 @@ export function UsagePage() {
   });
   return (
     <Page
-      title={text.pages.usage}
+      title="Usage"
       subtitle="Tokens that the gateways counted, by day in UTC."
       actions={
         <>

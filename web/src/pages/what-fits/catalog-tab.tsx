@@ -3,14 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { type DensityModel, densityCatalog } from "../../api/density.ts";
-import { Filter } from "../../parts/filter.tsx";
+import { Filter, countOf } from "../../parts/filter.tsx";
 import { FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
 import { formatCount, formatGib } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { text } from "../../texts/text.ts";
 import { adviceForTooTight } from "./advice.ts";
 
 const FRESH_MS = 30_000;
@@ -56,7 +55,7 @@ export function CatalogTab() {
             ]}
             onChange={setFit}
           />
-          <span className="muted small number">{text.table.count(shown.length, data.length)}</span>
+          <span className="muted small number">{countOf(shown.length, data.length)}</span>
         </>
       }
     />

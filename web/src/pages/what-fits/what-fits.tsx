@@ -4,14 +4,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { type DensityNode, densityNodes } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";
-import { Filter } from "../../parts/filter.tsx";
+import { Filter, countOf } from "../../parts/filter.tsx";
 import { formatCount, GIB } from "../../parts/format.ts";
 import { type CardMachine, MachineCard } from "../../parts/machine-card.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { hasWords } from "../../parts/words.ts";
-import { text } from "../../texts/text.ts";
 import { CatalogTab } from "./catalog-tab.tsx";
 import { QueryTab } from "./query-tab.tsx";
 import "./what-fits.css";
@@ -21,7 +20,7 @@ export function WhatFitsPage() {
   const setSearch = useSetSearch();
   return (
     <Page
-      title={text.pages.whatFits}
+      title="What fits"
       subtitle="Which models fit which machines, and how well: 0 to 100, for 8,192 tokens of context."
       isWide
     >
@@ -55,9 +54,9 @@ function NodesTab() {
   if (data.length === 0)
     return (
       <Empty
-        title={text.hosts.empty}
+        title="No machines yet"
         why="Every host and node of the cluster appears here with the models that fit it."
-        command={text.hosts.emptyCommand}
+        command="metalbridge host add mini-1 --address 192.168.1.21"
       />
     );
   const found = data.filter(({ nodeName, system }) =>
@@ -68,7 +67,7 @@ function NodesTab() {
     <div className="stack">
       <div className="row">
         <Filter label="Filter by name, chip or backend" words={filter} onChange={setFilter} />
-        <span className="muted small number">{text.table.count(found.length, data.length)}</span>
+        <span className="muted small number">{countOf(found.length, data.length)}</span>
       </div>
       <ul className="machine-cards">
         {found.slice(0, MAX_CARDS).map((node) => (

@@ -5,10 +5,9 @@ import { useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes } from "../../parts/format.ts";
 import { withoutService } from "../../parts/free-bytes.ts";
-import { MemoryHelp } from "../../parts/memory-bar.tsx";
+import { MemoryHelp, HIDDEN_NAMESPACE } from "../../parts/memory-bar.tsx";
 import { Section } from "../../parts/page.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
-import { text } from "../../texts/text.ts";
 
 const MAX_CARDS = 60;
 const USUAL_CONTEXT = 8_192;
@@ -154,7 +153,7 @@ function Leaving({ hosts, without }: { readonly hosts: readonly HostRow[]; reado
       <ul className="small">
         {claims.map(({ service, replica, name, bytes: claimed }) => (
           <li key={`${service} ${replica}`}>
-            <bdi>{name === "" ? text.memory.hidden : name}</bdi>{" "}
+            <bdi>{name === "" ? HIDDEN_NAMESPACE : name}</bdi>{" "}
             <span className="muted number">{formatBytes(claimed)}</span>
           </li>
         ))}

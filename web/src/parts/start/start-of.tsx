@@ -1,9 +1,8 @@
-/** The way of one service to its first answer, from the live objects and one short question through the gateway. */
+/** The way of one service to its first answer, from the live objects and one short "Say hello in one short sentence." through the gateway. */
 import { useQuery } from "@tanstack/react-query";
 import { askGateway, needsKey } from "../../api/gateway.ts";
 import { useSession } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
-import { startText } from "../../texts/start.ts";
 import { formatDuration } from "../format.ts";
 import { Failure, Skeleton } from "../notice.tsx";
 import { type StartingObjects, startProgressOf } from "./progress.ts";
@@ -13,6 +12,7 @@ import { StartStep, StartSteps } from "./start.tsx";
 const RETRIES = 8;
 const RETRY_MS = 1_000;
 const MAX_TOKENS = 48;
+const QUESTION = "Say hello in one short sentence.";
 
 export function StartOf({ namespace, name }: { readonly namespace: string; readonly name: string }) {
   const { get, rows, refusal } = useObjects(`service/${namespace}/${name}`);
@@ -55,24 +55,30 @@ function FirstAnswer({
     retry: (count, cause) => count < RETRIES && !needsKey(cause),
     retryDelay: RETRY_MS,
   });
-  if (!isReady) return <StartStep word={startText.answer} at="next" />;
+  if (!isReady) return <StartStep word="First answer" at="next" />;
   if (session !== undefined && !hasGateway)
     return (
-      <StartStep word={startText.answer} at="next">
-        <span className="muted small">{startText.noGateway}</span>
+      <StartStep word="First answer" at="next">
+        <span className="muted small">
+          No gateway is configured, so the console cannot ask the model a "Say hello in one short sentence.".
+        </span>
       </StartStep>
     );
   if (data !== undefined)
     return (
-      <StartStep word={startText.answer} at="done">
+      <StartStep word="First answer" at="done">
         <q className="first-answer">{data.text}</q>
-        <span className="muted small number">{startText.after(formatDuration(data.tookMs))}</span>
+        <span className="muted small number">{`after ${formatDuration(data.tookMs)}`}</span>
       </StartStep>
     );
   return (
-    <StartStep word={startText.answer} at={error === null ? "now" : "stuck"}>
+    <StartStep word="First answer" at={error === null ? "now" : "stuck"}>
       <span className="small muted">
-        {error === null ? startText.asking : needsKey(error) ? startText.needsKey : error.message}
+        {error === null
+          ? "Asking the model a question…"
+          : needsKey(error)
+            ? "The gateway wants a key. Set one in the playground, and ask there."
+            : error.message}
       </span>
     </StartStep>
   );
@@ -97,18 +103,17 @@ async function ask(model: string, mode: string, signal: AbortSignal): Promise<Fi
 }
 
 function questionOf(model: string, mode: string): [path: string, body: object] {
-  const { question } = startText;
-  if (mode === "embedding") return ["/v1/embeddings", { model, input: question }];
-  if (mode === "rerank") return ["/v1/rerank", { model, query: question, documents: [question] }];
+  if (mode === "embedding") return ["/v1/embeddings", { model, input: QUESTION }];
+  if (mode === "rerank") return ["/v1/rerank", { model, query: QUESTION, documents: [QUESTION] }];
   return [
     "/v1/chat/completions",
-    { model, max_tokens: MAX_TOKENS, messages: [{ role: "user", content: question }] },
+    { model, max_tokens: MAX_TOKENS, messages: [{ role: "user", content: QUESTION }] },
   ];
 }
 
 function textOf({ choices, data }: GatewayReply): string {
   const vector = data?.[0]?.embedding;
-  if (vector !== undefined) return startText.vector(vector.length);
+  if (vector !== undefined) return `A vector with ${vector.length} dimensions`;
   const message = choices?.[0]?.message;
   const text = message?.content ?? "";
   return text !== "" ? text : (message?.reasoning_content ?? "OK");

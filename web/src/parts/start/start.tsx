@@ -2,7 +2,6 @@
 import { Check, LoaderCircle, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Attention } from "../../../../src/console/rows.ts";
-import { startText } from "../../texts/start.ts";
 import { Remedy } from "../attention.tsx";
 import { formatDuration } from "../format.ts";
 import { Progress } from "../progress.tsx";
@@ -10,7 +9,13 @@ import type { StartProgress, StartStage } from "./progress.ts";
 import { type Download as DownloadSum, downloadText, secondsLeft, shareOf } from "../../../../src/verdicts/download.ts";
 
 const LOOKS = { done: "tone-ok", now: "tone-busy", next: "muted", stuck: "tone-warn" } as const;
-const STAGES: readonly StartStage[] = ["placing", "downloading", "loading", "ready"];
+const WORDS: Readonly<Record<StartStage, string>> = {
+  placing: "Placing",
+  downloading: "Downloading",
+  loading: "Loading",
+  ready: "Ready",
+};
+const STAGES = Object.keys(WORDS) as readonly StartStage[];
 
 export function StartSteps({
   progress,
@@ -29,16 +34,16 @@ export function StartSteps({
   const now = STAGES.indexOf(stage);
   return (
     <div className="stack" aria-live="polite">
-      <ol aria-label={startText.label}>
+      <ol aria-label="Progress">
         {STAGES.map((one, index) => (
           <StartStep
             key={one}
-            word={startText[one]}
+            word={WORDS[one]}
             at={index < now || stage === "ready" ? "done" : index > now ? "next" : isStuck ? "stuck" : "now"}
           >
             {one === stage && download !== undefined && <Download download={download} />}
             {one === "ready" && stage === "ready" && replicas !== undefined && (
-              <span className="number">{startText.of(String(replicas.ready), String(replicas.desired))}</span>
+              <span className="number">{`${replicas.ready} of ${replicas.desired}`}</span>
             )}
           </StartStep>
         ))}
@@ -79,10 +84,10 @@ export function StartStep({
 
 function Download({ download }: { readonly download: DownloadSum }) {
   const [part, seconds] = [shareOf(download), secondsLeft(download)];
-  const left = seconds === undefined ? "" : `, ${startText.left(formatDuration(seconds * 1_000))}`;
+  const left = seconds === undefined ? "" : `, ${formatDuration(seconds * 1_000)} left`;
   return (
     <>
-      {part !== undefined && <Progress label={startText.downloading} part={part} />}
+      {part !== undefined && <Progress label="Downloading" part={part} />}
       <span className="muted small number">{`${downloadText(download)}${left}`}</span>
     </>
   );

@@ -1,6 +1,5 @@
 /** An object as YAML, to read and copy. The library is loaded when the view is. */
 import { useQuery } from "@tanstack/react-query";
-import { detailsText } from "../../texts/details.ts";
 import { CopyButton } from "../copy.tsx";
 import { Skeleton } from "../notice.tsx";
 import "./yaml.css";
@@ -17,7 +16,7 @@ export function YamlView({ object }: { readonly object: object }) {
   return (
     <div className="yaml-view">
       <span className="yaml-copy">
-        <CopyButton value={yaml} label={detailsText.copyYaml} />
+        <CopyButton value={yaml} label="Copy the YAML" />
       </span>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by the keyboard */}
       <pre tabIndex={0}>{yaml}</pre>

@@ -3,17 +3,24 @@
 import type { GatewayKey, KeyEntry, KeyFields, KeyLimits, KeyScope } from "../../../../../src/gateway/key.ts";
 import { ConsoleError } from "../../../api/request.ts";
 
-export type ScopeKind = "all" | "namespaces" | "services" | "models";
-export type LimitName = keyof KeyLimits;
+/** What a key may use, if not everything. */
+export const SCOPES = {
+  namespaces: { label: "Namespaces", example: "team-a, team-b" },
+  services: { label: "Services", example: "team-a/chat" },
+  models: { label: "Model names", example: "qwen3, gpt-4o" },
+} as const;
+export type ScopeKind = keyof typeof SCOPES;
+export const SCOPE_KINDS = Object.keys(SCOPES) as readonly ScopeKind[];
 
-export const SCOPE_KINDS: readonly ScopeKind[] = ["all", "namespaces", "services", "models"];
-export const LIMIT_NAMES: readonly LimitName[] = [
-  "concurrentRequests",
-  "requestsPerMinute",
-  "tokensPerMinute",
-  "tokensPerDay",
-  "tokensPerMonth",
-];
+export type LimitName = keyof KeyLimits;
+export const LIMITS: Readonly<Record<LimitName, { readonly label: string; readonly unit: string }>> = {
+  concurrentRequests: { label: "Concurrent requests", unit: "at a time" },
+  requestsPerMinute: { label: "Requests per minute", unit: "requests/min" },
+  tokensPerMinute: { label: "Tokens per minute", unit: "tokens/min" },
+  tokensPerDay: { label: "Tokens per day (UTC)", unit: "tokens/day" },
+  tokensPerMonth: { label: "Tokens per month (UTC)", unit: "tokens/month" },
+};
+export const LIMIT_NAMES = Object.keys(LIMITS) as readonly LimitName[];
 
 /** Texts as typed. */
 export interface KeyForm {
@@ -21,7 +28,7 @@ export interface KeyForm {
   readonly owner: string;
   /** What the key may use: everything, or any of the lists. */
   readonly isForAll: boolean;
-  readonly lists: Readonly<Record<Exclude<ScopeKind, "all">, string>>;
+  readonly lists: Readonly<Record<ScopeKind, string>>;
   readonly limits: Readonly<Record<LimitName, string>>;
   readonly priority: GatewayKey["priority"];
   readonly weight: string;
@@ -38,13 +45,7 @@ export function emptyForm(): KeyForm {
     owner: "",
     isForAll: false,
     lists: { namespaces: "", services: "", models: "" },
-    limits: {
-      concurrentRequests: "",
-      requestsPerMinute: "",
-      tokensPerMinute: "",
-      tokensPerDay: "",
-      tokensPerMonth: "",
-    },
+    limits: limitTexts({}),
     priority: "normal",
     weight: "1",
     validDays: "",
@@ -54,7 +55,6 @@ export function emptyForm(): KeyForm {
 export function formOf({ name, owner, scope, limits, priority, weight }: ValidKey): KeyForm {
   const list = (names: readonly string[] | undefined) => (names ?? []).join(", ");
   const lists = scope === "all" ? {} : scope;
-  const text = (limit: LimitName) => (limits[limit] === undefined ? "" : String(limits[limit]));
   return {
     name,
     owner,
@@ -64,17 +64,16 @@ export function formOf({ name, owner, scope, limits, priority, weight }: ValidKe
       services: list(lists.services),
       models: list(lists.models),
     },
-    limits: {
-      concurrentRequests: text("concurrentRequests"),
-      requestsPerMinute: text("requestsPerMinute"),
-      tokensPerMinute: text("tokensPerMinute"),
-      tokensPerDay: text("tokensPerDay"),
-      tokensPerMonth: text("tokensPerMonth"),
-    },
+    limits: limitTexts(limits),
     priority,
     weight: String(weight),
     validDays: "",
   };
+}
+
+function limitTexts(limits: KeyLimits): KeyForm["limits"] {
+  const texts = LIMIT_NAMES.map((name) => [name, String(limits[name] ?? "")]);
+  return Object.fromEntries(texts) as KeyForm["limits"];
 }
 
 export type FormField = "name" | "owner" | "scope" | "weight" | "validDays" | LimitName;

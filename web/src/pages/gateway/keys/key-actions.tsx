@@ -6,11 +6,8 @@ import { changeGatewayKey, deleteGatewayKey, gatewayKeysQuery } from "../../../a
 import type { ButtonProps } from "../../../parts/button.tsx";
 import { Confirm } from "../../../parts/dialog.tsx";
 import { Failure } from "../../../parts/notice.tsx";
-import { gatewayTexts } from "../../../texts/gateway.ts";
 import type { ValidKey } from "./form.ts";
 import { KeyDialog } from "./key-dialog.tsx";
-
-const texts = gatewayTexts.keys;
 
 export type OpenDialog =
   | { readonly at: "create" }
@@ -36,34 +33,58 @@ export function KeyActionDialog({
   if (open.at === "change") return <KeyDialog entry={open.entry} onClose={onClose} />;
   const { name, state } = open.entry;
   const isLastActive = state === "active" && keys.filter((key) => key.state === "active").length === 1;
-  const act = ACTS[open.at];
+  const { word, why, run } = ACTS[open.at];
   const ends = open.at === "revoke" || open.at === "disable";
   return (
     <AskBefore
-      title={texts[`${open.at}Title`](name)}
-      act={texts[open.at]}
+      title={`${word} key ${name}?`}
+      act={word}
       look={open.at === "enable" ? "primary" : "danger"}
-      run={() => act(name)}
+      run={() => run(name)}
       onClose={onClose}
     >
-      <p>{texts[`${open.at}Why`]}</p>
-      {ends && waiting > 0 && <p>{texts.waiting(waiting)}</p>}
-      {ends && isLastActive && <p className="toned tone-bad">{texts.lastActive[open.at]}</p>}
+      <p>{why}</p>
+      {ends && waiting > 0 && (
+        <p>
+          {waiting === 1
+            ? "1 request of this key is waiting now."
+            : `${waiting} requests of this key are waiting now.`}
+        </p>
+      )}
+      {ends && isLastActive && (
+        <p className="toned tone-bad">{`It is the last active key: afterwards the gateway refuses every request until you ${open.at === "disable" ? "enable it, or " : ""}create another one.`}</p>
+      )}
       {open.at === "delete" && keys.length === 1 && (
         <p className="toned tone-bad">
-          {lastKeyWords(name, namespace)} {texts.deleteLast}
+          {lastKeyWords(name, namespace)} A revoked key that stays in the cluster keeps the gateway closed.
         </p>
       )}
     </AskBefore>
   );
 }
 
-const ACTS: Readonly<Record<"disable" | "enable" | "revoke" | "delete", (name: string) => Promise<void>>> = {
-  disable: (name) => changeGatewayKey(name, { isDisabled: true }),
-  enable: (name) => changeGatewayKey(name, { isDisabled: false }),
-  revoke: (name) => changeGatewayKey(name, { isRevoked: true }),
-  delete: deleteGatewayKey,
-};
+const ACTS = {
+  disable: {
+    word: "Disable",
+    why: "Requests with this key are refused at once with 401 until the key is enabled again. Running ones finish.",
+    run: (name: string) => changeGatewayKey(name, { isDisabled: true }),
+  },
+  enable: {
+    word: "Enable",
+    why: "Requests with this key are accepted again. Its expiry, scope and limits are as before.",
+    run: (name: string) => changeGatewayKey(name, { isDisabled: false }),
+  },
+  revoke: {
+    word: "Revoke",
+    why: "Requests with this key are refused at once with 401. A revoked key cannot be used again.",
+    run: (name: string) => changeGatewayKey(name, { isRevoked: true }),
+  },
+  delete: {
+    word: "Delete",
+    why: "The key and its limits are removed from the cluster. Its usage so far stays on record.",
+    run: deleteGatewayKey,
+  },
+} as const;
 
 function AskBefore({
   title,

@@ -8,23 +8,12 @@ import { Command } from "../../../parts/copy.tsx";
 import { Confirm, Dialog } from "../../../parts/dialog.tsx";
 import { Field, type FieldAttributes } from "../../../parts/field.tsx";
 import { Failure } from "../../../parts/notice.tsx";
-import { gatewayTexts } from "../../../texts/gateway.ts";
-import { text } from "../../../texts/text.ts";
-import {
-  emptyForm,
-  type FormField,
-  fieldsOf,
-  formOf,
-  type KeyForm,
-  LIMIT_NAMES,
-  refusalOf,
-  SCOPE_KINDS,
-  type ValidKey,
-  wrongFields,
-} from "./form.ts";
+import { emptyForm, type FormField, fieldsOf, formOf, type KeyForm, LIMIT_NAMES, refusalOf, SCOPE_KINDS, type ValidKey, wrongFields, LIMITS, SCOPES } from "./form.ts";
 
-const texts = gatewayTexts.keys;
-const FAULTS: Partial<Record<FormField, string>> = { name: texts.nameHelp, scope: texts.scopeHelp };
+const FAULTS: Partial<Record<FormField, string>> = {
+  name: "Lower-case letters, digits and hyphens. It is also the name of the Secret.",
+  scope: "Name at least one namespace, service or model, or choose all services. Separate names by commas.",
+};
 /** All that a key may have: of one that the list lacks, the browser would select another. */
 const PRIORITIES = Object.keys({
   critical: true,
@@ -75,21 +64,11 @@ export function KeyDialog({
     }
   };
   const faultOf = (field: FormField): string | undefined => {
-    if (isTried && wrong.includes(field)) return FAULTS[field] ?? texts.invalidNumber;
+    if (isTried && wrong.includes(field)) return FAULTS[field] ?? "A whole number, at least 1";
     return refused?.field === field ? refused.message : undefined;
   };
-  if (made !== undefined)
-    return (
-      <Dialog title={texts.madeTitle} description={texts.madeWhy} isOpen>
-        <Command>{made}</Command>
-        <footer className="row end">
-          <Button look="primary" onClick={onClose}>
-            {texts.done}
-          </Button>
-        </footer>
-      </Dialog>
-    );
-  const title = entry === undefined ? texts.create : texts.changeTitle(entry.name);
+  if (made !== undefined) return <MadeKey value={made} onClose={onClose} />;
+  const title = entry === undefined ? "Create a key" : `Change key ${entry.name}`;
   return (
     <Dialog title={title} isOpen isForm onClose={onClose}>
       <form
@@ -110,18 +89,18 @@ export function KeyDialog({
         />
         {error !== undefined && refused === undefined && <Failure error={error} />}
         <footer className="row end">
-          <Button onClick={onClose}>{texts.cancel}</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" disabled={isBusy}>
-            {entry === undefined ? texts.create : texts.save}
+            {entry === undefined ? "Create a key" : "Save"}
           </Button>
         </footer>
       </form>
       {firstIn !== undefined && isAsking && (
         <Confirm
-          title={texts.firstTitle}
+          title="Create the first key?"
           isOpen
           onClose={() => setIsAsking(false)}
-          act={texts.create}
+          act="Create a key"
           look="primary"
           isBusy={isBusy}
           onConfirm={() => void save()}
@@ -129,6 +108,19 @@ export function KeyDialog({
           <p>{firstKeyWords(form.name, firstIn)}</p>
         </Confirm>
       )}
+    </Dialog>
+  );
+}
+
+function MadeKey({ value, onClose }: { readonly value: string; readonly onClose: () => void }) {
+  return (
+    <Dialog title="Copy the key now" description="It is shown only once: the cluster stores its hash." isOpen>
+      <Command>{value}</Command>
+      <footer className="row end">
+        <Button look="primary" onClick={onClose}>
+          Done
+        </Button>
+      </footer>
     </Dialog>
   );
 }
@@ -155,24 +147,31 @@ function Fields({ form, setForm, isNew, faultOf }: FieldsProps) {
   return (
     <>
       {isNew && (
-        <Field label={texts.name} help={texts.nameHelp} fault={faultOf("name")} isRequired>
+        <Field
+          label="Name"
+          help="Lower-case letters, digits and hyphens. It is also the name of the Secret."
+          fault={faultOf("name")}
+          isRequired
+        >
           {input("name")}
         </Field>
       )}
-      <Field label={texts.owner} help={texts.ownerHelp} fault={faultOf("owner")}>
+      <Field label="Owner" help="Person or team. Empty: the name of the key." fault={faultOf("owner")}>
         {input("owner")}
       </Field>
       <ScopeFields form={form} change={change} fault={faultOf("scope")} />
       <Limits form={form} change={change} faultOf={faultOf} />
       <div className="halves">
         <Field
-          label={texts.validDays}
-          help={isNew ? texts.validHelp : texts.keepHelp}
+          label="Valid for (days)"
+          help={
+            isNew ? "Empty: the key does not expire." : "Counted from now. Empty: the expiry stays as it is."
+          }
           fault={faultOf("validDays")}
         >
           {input("validDays")}
         </Field>
-        <Field label={texts.priority} help={texts.priorityHelp} fault={undefined}>
+        <Field label="Priority" help="A higher priority is served first." fault={undefined}>
           {(field) => (
             <select
               {...field}
@@ -185,7 +184,11 @@ function Fields({ form, setForm, isNew, faultOf }: FieldsProps) {
             </select>
           )}
         </Field>
-        <Field label={texts.weight} help={texts.weightHelp} fault={faultOf("weight")}>
+        <Field
+          label="Weight"
+          help="Share of the queue, from 1 to 1,000: 2 gets twice as much as 1. Empty: 1."
+          fault={faultOf("weight")}
+        >
           {input("weight")}
         </Field>
       </div>
@@ -202,13 +205,13 @@ function Limits({ form, change, faultOf }: PartProps & Pick<FieldsProps, "faultO
   const help = useId();
   return (
     <fieldset className="stack key-scope" aria-describedby={help}>
-      <legend className="muted small">{texts.limits}</legend>
+      <legend className="muted small">Limits</legend>
       <span id={help} className="muted small">
-        {texts.limitsHelp}
+        Empty: no limit. Tokens are those of prompts and answers together.
       </span>
       <div className="halves">
         {LIMIT_NAMES.map((name) => (
-          <Field key={name} label={texts.limitNames[name]} fault={faultOf(name)}>
+          <Field key={name} label={LIMITS[name].label} fault={faultOf(name)}>
             {(field) => (
               <input
                 {...field}
@@ -228,9 +231,10 @@ function ScopeFields({ form, change, fault }: PartProps & { readonly fault: stri
   const note = useId();
   return (
     <fieldset className="stack key-scope" aria-describedby={note}>
-      <legend className="muted small">{text.form.required(texts.scope)}</legend>
+      <legend className="muted small">May use (required)</legend>
       <span id={note} className={fault === undefined ? "muted small" : "field-error"}>
-        {fault ?? texts.scopeHelp}
+        {fault ??
+          "Name at least one namespace, service or model, or choose all services. Separate names by commas."}
       </span>
       <label className="row">
         <input
@@ -238,24 +242,21 @@ function ScopeFields({ form, change, fault }: PartProps & { readonly fault: stri
           checked={form.isForAll}
           onChange={({ target }) => change({ isForAll: target.checked })}
         />
-        {texts.kinds.all}
+        All services
       </label>
       {!form.isForAll &&
-        SCOPE_KINDS.map(
-          (kind) =>
-            kind !== "all" && (
-              <Field key={kind} label={texts.kinds[kind]} fault={undefined}>
-                {(field) => (
-                  <input
-                    {...field}
-                    value={form.lists[kind]}
-                    placeholder={texts.kindsHelp[kind]}
-                    onChange={({ target }) => change({ lists: { ...form.lists, [kind]: target.value } })}
-                  />
-                )}
-              </Field>
-            ),
-        )}
+        SCOPE_KINDS.map((kind) => (
+          <Field key={kind} label={SCOPES[kind].label} fault={undefined}>
+            {(field) => (
+              <input
+                {...field}
+                value={form.lists[kind]}
+                placeholder={SCOPES[kind].example}
+                onChange={({ target }) => change({ lists: { ...form.lists, [kind]: target.value } })}
+              />
+            )}
+          </Field>
+        ))}
     </fieldset>
   );
 }

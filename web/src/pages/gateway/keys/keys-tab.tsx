@@ -12,11 +12,8 @@ import { Empty, Failure, Skeleton } from "../../../parts/notice.tsx";
 import { type PlainColumn, PlainTable } from "../../../parts/plain-table.tsx";
 import { State } from "../../../parts/state.tsx";
 import { Ago, formatMoment } from "../../../parts/time.tsx";
-import { gatewayTexts } from "../../../texts/gateway.ts";
-import { LIMIT_NAMES, type ValidKey } from "./form.ts";
+import { LIMIT_NAMES, type ValidKey, LIMITS } from "./form.ts";
 import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
-
-const texts = gatewayTexts.keys;
 
 export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   const { data, error, isPending, refetch } = useQuery(gatewayKeysQuery);
@@ -36,27 +33,30 @@ export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
       right={canCreate}
       onClick={() => setOpen({ at: "create" })}
     >
-      {texts.create}
+      Create a key
     </Button>
   );
   return (
     <div className="stack">
       {keys.length === 0 ? (
-        <Empty title={texts.empty} why={texts.emptyWhy}>
+        <Empty
+          title="No keys yet"
+          why="Without any key the gateway accepts every request, and listens on loopback only. With the first key, every request needs one."
+        >
           {create}
         </Empty>
       ) : (
         <>
           <div className="spread">
-            <span className="muted small">{texts.namespace(namespace)}</span>
+            <span className="muted small">{`Secrets in namespace ${namespace}`}</span>
             {create}
           </div>
           <PlainTable
-            label={texts.label}
+            label="Keys"
             rows={keys}
             keyOf={({ name }) => name}
             columns={columnsOf({ canChange, canDelete }, setOpen)}
-            none={texts.empty}
+            none="No keys yet"
           />
         </>
       )}
@@ -85,11 +85,11 @@ interface KeyRights {
 function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): readonly PlainColumn<KeyEntry>[] {
   const valid = (entry: KeyEntry) => (entry.state === "invalid" ? undefined : entry);
   return [
-    { id: "name", header: texts.name, cell: ({ name }) => <bdi className="keys-name">{name}</bdi> },
-    { id: "state", header: texts.state, cell: (entry) => <KeyStateWord entry={entry} /> },
+    { id: "name", header: "Name", cell: ({ name }) => <bdi className="keys-name">{name}</bdi> },
+    { id: "state", header: "State", cell: (entry) => <KeyStateWord entry={entry} /> },
     {
       id: "hint",
-      header: texts.hint,
+      header: "Key",
       cell: (entry) =>
         valid(entry)
           ?.keys.filter(({ state }) => state === "active" || state === "disabled")
@@ -99,17 +99,17 @@ function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): reado
             </code>
           )),
     },
-    { id: "owner", header: texts.owner, cell: (entry) => <bdi>{valid(entry)?.owner}</bdi> },
+    { id: "owner", header: "Owner", cell: (entry) => <bdi>{valid(entry)?.owner}</bdi> },
     {
       id: "scope",
-      header: texts.scope,
+      header: "May use",
       cell: (entry) => <bdi>{scopeText(valid(entry))}</bdi>,
       isWide: true,
     },
-    { id: "limits", header: texts.limits, cell: (entry) => limitsText(valid(entry)) },
+    { id: "limits", header: "Limits", cell: (entry) => limitsText(valid(entry)) },
     {
       id: "priority",
-      header: texts.priority,
+      header: "Priority",
       cell: (entry) => {
         const key = valid(entry);
         return key && `${key.priority}${key.weight === 1 ? "" : ` × ${key.weight}`}`;
@@ -117,17 +117,17 @@ function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): reado
     },
     {
       id: "expires",
-      header: texts.expires,
+      header: "Expires",
       cell: (entry) => {
         const key = valid(entry);
         if (key === undefined) return "";
-        return key.expiresAt === undefined ? texts.never : formatMoment(Date.parse(key.expiresAt));
+        return key.expiresAt === undefined ? "never" : formatMoment(Date.parse(key.expiresAt));
       },
     },
-    { id: "created", header: texts.created, cell: ({ createdAt }) => <Ago at={createdAt} /> },
+    { id: "created", header: "Created", cell: ({ createdAt }) => <Ago at={createdAt} /> },
     {
       id: "actions",
-      header: texts.actions,
+      header: "Actions",
       cell: (entry) => <Actions entry={entry} rights={rights} open={open} />,
     },
   ];
@@ -149,23 +149,34 @@ function Actions({
     <span className="keys-actions">
       {(isUsable || state === "expired") && (
         <Button look="quiet" right={canChange} onClick={() => open({ at: "change", entry })}>
-          {texts.change}
+          Change
         </Button>
       )}
       {isUsable &&
-        ([state === "active" ? "disable" : "enable", "revoke"] as const).map((at) => (
+        USABLE_ACTIONS[state].map(([at, word]) => (
           <Button key={at} look="quiet" right={canChange} onClick={() => open({ at, entry })}>
-            {texts[at]}
+            {word}
           </Button>
         ))}
       {!isUsable && (
         <Button look="quiet" right={canDelete} onClick={() => open({ at: "delete", entry })}>
-          {texts.delete}
+          Delete
         </Button>
       )}
     </span>
   );
 }
+
+const USABLE_ACTIONS = {
+  active: [
+    ["disable", "Disable"],
+    ["revoke", "Revoke"],
+  ],
+  disabled: [
+    ["enable", "Enable"],
+    ["revoke", "Revoke"],
+  ],
+} as const;
 
 const STATE_WORDS: Readonly<Record<KeyEntry["state"], StateWord>> = {
   active: { word: "Active", level: "ok" },
@@ -186,7 +197,7 @@ function KeyStateWord({ entry }: { readonly entry: KeyEntry }) {
 
 function scopeText(key: ValidKey | undefined): string {
   if (key === undefined) return "";
-  if (key.scope === "all") return texts.everything;
+  if (key.scope === "all") return "all services";
   const { namespaces = [], services = [], models = [] } = key.scope;
   return [...namespaces.map((name) => `${name}/*`), ...services, ...models].join(", ");
 }
@@ -194,7 +205,7 @@ function scopeText(key: ValidKey | undefined): string {
 function limitsText(key: ValidKey | undefined): string {
   if (key === undefined) return "";
   const limits = LIMIT_NAMES.flatMap((name) =>
-    key.limits[name] === undefined ? [] : [`${formatCount(key.limits[name])} ${texts.limitWords[name]}`],
+    key.limits[name] === undefined ? [] : [`${formatCount(key.limits[name])} ${LIMITS[name].unit}`],
   );
-  return limits.length === 0 ? texts.noLimits : limits.join(", ");
+  return limits.length === 0 ? "none" : limits.join(", ");
 }

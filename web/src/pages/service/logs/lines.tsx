@@ -2,7 +2,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useRef } from "react";
 import type { LogLine } from "../../../../../src/console/protocol.ts";
-import { serviceText } from "../../../texts/service.ts";
 import type { LogRing } from "./ring.ts";
 
 const LINE_PX = 20;
@@ -51,7 +50,7 @@ export function LogLines({ ring, isWrapped, hasReplica, isFollowing, onFollow }:
       ref={frame}
       className={isWrapped ? "log log-wrapped" : "log"}
       role="log"
-      aria-label={serviceText.tabs.logs}
+      aria-label="Logs"
       aria-live="off"
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by the keyboard
       tabIndex={0}

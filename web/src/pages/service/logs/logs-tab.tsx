@@ -5,12 +5,10 @@ import { CONSOLE_PATH } from "../../../../../src/console/protocol.ts";
 import { ConsoleError, request } from "../../../api/request.ts";
 import { Button, IconButton } from "../../../parts/button.tsx";
 import { Failure } from "../../../parts/notice.tsx";
-import { serviceText } from "../../../texts/service.ts";
 import type { ServiceObjects } from "../service-state.ts";
 import { LogLines } from "./lines.tsx";
 import { createLineSplitter, LogRing, MAX_LINES } from "./ring.ts";
 
-const { logs: texts } = serviceText;
 const TAILS = [1_000, 10_000, MAX_LINES] as const;
 const TYPING_MS = 300;
 
@@ -31,20 +29,20 @@ export function LogsTab({ objects }: { readonly objects: ServiceObjects }) {
         <input
           className="log-filter"
           type="search"
-          aria-label={texts.filter}
-          placeholder={texts.filter}
-          title={texts.filterHelp}
+          aria-label="Filter the log"
+          placeholder="Filter the log"
+          title="A text, or a regular expression between slashes such as /error|warn/i"
           value={words}
           maxLength={500}
           onChange={({ target }) => setWords(target.value)}
         />
         <select
           className="log-select"
-          aria-label={texts.replica}
+          aria-label="Replica"
           value={replica}
           onChange={({ target }) => setReplica(target.value)}
         >
-          <option value="">{texts.allReplicas}</option>
+          <option value="">All replicas</option>
           {replicas.map((one) => (
             <option key={one} value={one}>
               {one}
@@ -53,18 +51,18 @@ export function LogsTab({ objects }: { readonly objects: ServiceObjects }) {
         </select>
         <select
           className="log-select"
-          aria-label={texts.tail}
+          aria-label="Lines from the end"
           value={tail}
           onChange={({ target }) => setTail(Number(target.value))}
         >
           {TAILS.map((count) => (
             <option key={count} value={count}>
-              {texts.last(count.toLocaleString("en-US"))}
+              {`Last ${count.toLocaleString("en-US")} lines`}
             </option>
           ))}
         </select>
         <Button aria-pressed={isFollowing} onClick={() => setIsFollowing(!isFollowing)}>
-          {isFollowing ? texts.pause : texts.follow}
+          {isFollowing ? "Pause" : "Follow"}
         </Button>
         <Tools
           logs={logs}
@@ -73,14 +71,14 @@ export function LogsTab({ objects }: { readonly objects: ServiceObjects }) {
           isWrapped={isWrapped}
           onWrap={() => setIsWrapped(!isWrapped)}
         />
-        <span className="muted small number">{texts.lines(logs.ring.length.toLocaleString("en-US"))}</span>
+        <span className="muted small number">{`${logs.ring.length.toLocaleString("en-US")} lines`}</span>
       </div>
       {logs.error !== undefined && <Failure error={logs.error} onRetry={logs.readAgain} />}
       {logs.at === "ended" && (
         <div className="row small muted">
-          {texts.ended}
+          The log is complete.
           <Button look="quiet" onClick={logs.readAgain}>
-            {texts.again}
+            Read again
           </Button>
         </div>
       )}
@@ -117,16 +115,16 @@ function Tools({ logs: { ring }, name, hasReplica, isWrapped, onWrap }: ToolsPro
   };
   return (
     <>
-      <IconButton label={texts.wrap} aria-pressed={isWrapped} onClick={onWrap}>
+      <IconButton label="Wrap long lines" aria-pressed={isWrapped} onClick={onWrap}>
         {isWrapped ? <Check size={16} aria-hidden /> : <WrapText size={16} aria-hidden />}
       </IconButton>
       <IconButton
-        label={texts.copy}
+        label="Copy the log"
         onClick={() => void navigator.clipboard.writeText(ring.text(hasReplica))}
       >
         <Copy size={16} aria-hidden />
       </IconButton>
-      <IconButton label={texts.download} onClick={download}>
+      <IconButton label="Download the log" onClick={download}>
         <Download size={16} aria-hidden />
       </IconButton>
     </>

@@ -1,24 +1,30 @@
 /** Four charts of a service, over the time that its page has been open. */
 import { Chart } from "../../../parts/chart.tsx";
 import { formatBytes, formatRate } from "../../../parts/format.ts";
-import { serviceText } from "../../../texts/service.ts";
 import type { Sample } from "./use-samples.ts";
 
-const { metrics: texts } = serviceText;
 const MS_PER_S = 1_000;
 
 const CHARTS = [
-  { title: texts.tokens, figure: "tokensPerSecond", color: "--series-1", format: formatRate },
-  { title: texts.requests, figure: "requestsInFlight", color: "--series-2", format: formatRate },
-  { title: texts.firstToken, figure: "timeToFirstTokenSeconds", color: "--series-3", format: seconds },
-  { title: texts.memory, figure: "memoryBytes", color: "--series-4", format: formatBytes },
+  { title: "Tokens per second", figure: "tokensPerSecond", color: "--series-1", format: formatRate },
+  { title: "Requests in flight", figure: "requestsInFlight", color: "--series-2", format: formatRate },
+  {
+    title: "Time to the first token",
+    figure: "timeToFirstTokenSeconds",
+    color: "--series-3",
+    format: seconds,
+  },
+  { title: "Memory in use", figure: "memoryBytes", color: "--series-4", format: formatBytes },
 ] as const;
 
 export function MetricsTab({ samples }: { readonly samples: readonly Sample[] }) {
   const times = samples.map(({ atMs }) => atMs / MS_PER_S);
   return (
     <div className="stack">
-      <p className="muted small prose">{texts.since}</p>
+      <p className="muted small prose">
+        Means of the last minute, which the cluster reports every 30 s, since this page was opened. Usage has
+        the requests before.
+      </p>
       <div className="service-charts">
         {CHARTS.map(({ title, figure, color, format }) => {
           const values = samples.map((sample) => sample[figure]);
@@ -30,7 +36,9 @@ export function MetricsTab({ samples }: { readonly samples: readonly Sample[] })
                 <span className="number">{last === undefined ? "–" : format(last)}</span>
               </div>
               {values.every((value) => value === null) ? (
-                <p className="muted small service-chart-none">{texts.none}</p>
+                <p className="muted small service-chart-none">
+                  Not reported since this page was opened: no request in the last minute, or no metrics.
+                </p>
               ) : (
                 <Chart
                   label={title}

@@ -2,10 +2,7 @@
 import { TriangleAlert } from "lucide-react";
 import { Button } from "../../../parts/button.tsx";
 import { Ago } from "../../../parts/time.tsx";
-import { serviceText } from "../../../texts/service.ts";
 import type { EditConflict } from "./use-edit.ts";
-
-const { yaml: texts } = serviceText;
 
 export function ConflictNotice({
   conflict: { changes, by, at },
@@ -22,7 +19,7 @@ export function ConflictNotice({
       <div className="stack">
         <div>
           <h3>
-            {texts.conflict}
+            The service was changed while you were editing
             {at !== undefined && (
               <span className="muted small">
                 {" "}
@@ -30,7 +27,11 @@ export function ConflictNotice({
               </span>
             )}
           </h3>
-          <p className="prose">{by === undefined ? texts.conflictBySomeone : texts.conflictBy(by)}</p>
+          <p className="prose">
+            {by === undefined
+              ? "These fields were changed. Your edit is not stored yet."
+              : `${by} has changed these fields. Your edit is not stored yet.`}
+          </p>
           <ul className="plain-list">
             {changes.map(({ field, from, to }) => (
               <li key={field}>
@@ -43,9 +44,9 @@ export function ConflictNotice({
         </div>
         <div className="row">
           <Button look="primary" onClick={onMerge}>
-            {texts.merge}
+            Reload and keep my edit
           </Button>
-          <Button onClick={onDiscard}>{texts.discard}</Button>
+          <Button onClick={onDiscard}>Discard my edit</Button>
         </div>
       </div>
     </div>

@@ -5,7 +5,6 @@ import { type ApiObject, getObject, type Place, replaceObject } from "../../../a
 import { ConsoleError } from "../../../api/request.ts";
 import { parseYaml, printYaml, type YamlDocument, type YamlFault } from "../../../parts/yaml/documents.ts";
 import { allFieldErrors } from "../../../parts/yaml/field-errors.ts";
-import { serviceText } from "../../../texts/service.ts";
 import { changedFields, type FieldChange, mergeEdit } from "./merge.ts";
 
 export interface EditConflict {
@@ -62,7 +61,7 @@ export function useEdit(service: InferenceService): Edit {
     if (parsed.at === "invalid") return patch({ faults: parsed.faults, failure: undefined });
     const [document, ...more] = parsed.documents;
     if (document === undefined || more.length > 0)
-      return patch({ faults: [{ line: 1, message: serviceText.yaml.oneObject }] });
+      return patch({ faults: [{ line: 1, message: "Write one object." }] });
     patch({ at: "busy", faults: [], failure: undefined });
     try {
       await replaceObject(place, document.value as unknown as ApiObject, { isDryRun });

@@ -9,11 +9,8 @@ import { Confirm } from "../../../parts/dialog.tsx";
 import { Failure } from "../../../parts/notice.tsx";
 import { printYaml } from "../../../parts/yaml/documents.ts";
 import { YamlEditor } from "../../../parts/yaml/editor.tsx";
-import { serviceText } from "../../../texts/service.ts";
 import { ConflictNotice } from "./conflict.tsx";
 import { type Edit, useEdit } from "./use-edit.ts";
-
-const { yaml: texts } = serviceText;
 
 export function YamlTab({ service }: { readonly service: InferenceService }) {
   const edit = useEdit(service);
@@ -44,17 +41,17 @@ function Reading({
             checked={hasStatus}
             onChange={({ target }) => setHasStatus(target.checked)}
           />
-          {texts.withStatus}
+          With status
         </label>
         <div className="row">
-          {isSaved && <span className="small muted">{texts.saved}</span>}
+          {isSaved && <span className="small muted">Saved</span>}
           <CopyButton value={yaml} />
           <Button right={right} onClick={onEdit}>
-            {texts.edit}
+            Edit
           </Button>
         </div>
       </div>
-      <YamlEditor label={texts.label} value={yaml} faults={[]} isReadOnly />
+      <YamlEditor label="YAML of the service" value={yaml} faults={[]} isReadOnly />
     </div>
   );
 }
@@ -70,14 +67,14 @@ function AskBeforeLeaving() {
   if (blocker.status !== "blocked") return null;
   return (
     <Confirm
-      title={texts.unsaved}
-      act={texts.leave}
+      title="Leave without saving?"
+      act="Leave"
       isOpen
       isBusy={false}
       onClose={blocker.reset}
       onConfirm={blocker.proceed}
     >
-      <p>{texts.unsavedWhy}</p>
+      <p>Your edit of the YAML is not stored, and is lost when you leave.</p>
     </Confirm>
   );
 }
@@ -93,22 +90,26 @@ function Editing({ edit, text }: { readonly edit: Edit; readonly text: string })
       {edit.conflict !== undefined && (
         <ConflictNotice conflict={edit.conflict} onMerge={edit.merge} onDiscard={edit.cancel} />
       )}
-      {edit.clashes.length > 0 && <p className="prose">{texts.clashes(edit.clashes.join(", "))}</p>}
+      {edit.clashes.length > 0 && (
+        <p className="prose">{`Both of you changed ${edit.clashes.join(", ")}. The text has your value: check it before you save.`}</p>
+      )}
       {edit.failure !== undefined && <Failure error={edit.failure} />}
-      <YamlEditor label={texts.label} value={text} faults={edit.faults} onChange={edit.change} />
+      <YamlEditor label="YAML of the service" value={text} faults={edit.faults} onChange={edit.change} />
       <div className="spread">
-        <span className="muted small">{edit.isChecked ? texts.checked : ""}</span>
+        <span className="muted small">
+          {edit.isChecked ? "The API server accepts this. Nothing is stored yet." : ""}
+        </span>
         <div className="row">
-          <Button onClick={edit.cancel}>{texts.cancel}</Button>
+          <Button onClick={edit.cancel}>Cancel</Button>
           <Button disabled={edit.isBusy} onClick={() => void edit.check()}>
-            {texts.check}
+            Check
           </Button>
           <Button
             look="primary"
             disabled={edit.isBusy || edit.conflict !== undefined}
             onClick={() => void edit.save()}
           >
-            {texts.save}
+            Save
           </Button>
         </div>
       </div>
