@@ -20,6 +20,7 @@ export function serveSyntheticGateway({ services }: Pick<SyntheticFarm, "service
   const data = services.map(({ name, namespace, mode }) => ({
     id: `${namespace}/${name}`,
     object: "model",
+    aliases: [],
     service: `${namespace}/${name}`,
     mode,
     state: "ready",
