@@ -7,21 +7,21 @@ import { keepNamespace, OnlyNamespace, type Search, useNamespace, useSetSearch }
 import { type Sight, useSight } from "../address/sight.ts";
 import { signOut, useRight, useSession } from "../api/session.ts";
 import { useLink, useLive, useNow } from "../live/hooks.ts";
-import { Button, Hint, IconButton } from "../parts/button.tsx";
-import { Dialog } from "../parts/dialog.tsx";
+import { Button, Hint, IconButton } from "../parts/buttons.tsx";
+import { Dialog } from "../parts/dialogs.tsx";
 import { formatDuration } from "../parts/format.ts";
-import { Failure } from "../parts/notice.tsx";
-import { Tag } from "../parts/state.tsx";
+import { Failure } from "../parts/notices.tsx";
 import { setTheme, useTheme } from "../parts/theme.ts";
 import { COMMAND_KEY, NAVIGATION, type NavigationItem } from "./navigation.ts";
 import { SignIn } from "./sign-in.tsx";
 import "./frame.css";
+import { Tag } from "../parts/states.tsx";
 
 const Palette = lazy(() =>
   import("./palette.tsx").then(({ Palette: component }) => ({ default: component })),
 );
 const KeyHelp = lazy(() =>
-  import("./key-help.tsx").then(({ KeyHelp: component }) => ({ default: component })),
+  import("./palette.tsx").then(({ KeyHelp: component }) => ({ default: component })),
 );
 const Deploy = lazy(() =>
   import("../pages/deploy/deploy.tsx").then(({ Deploy: component }) => ({ default: component })),

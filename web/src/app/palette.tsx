@@ -1,5 +1,4 @@
-/** The command palette: pages, actions and every service, host and model by name. */
-
+/** The command palette: pages, actions and every service, host and model by name; and all keys of the console. */
 import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
 import { Dialog as Radix } from "radix-ui";
@@ -7,14 +6,15 @@ import { useDeferredValue, useMemo, useState } from "react";
 import { hrefOfMachine } from "../address/href.ts";
 import { keepNamespace } from "../address/search.ts";
 import { useList } from "../live/hooks.ts";
-import { useBack } from "../parts/back.ts";
 import { setTheme } from "../parts/theme.ts";
-import { hasWords } from "../parts/words.ts";
-import { NAVIGATION } from "./navigation.ts";
+import { NAVIGATION, COMMAND_KEY } from "./navigation.ts";
+import { Dialog, useBack } from "../parts/dialogs.tsx";
+import { hasWords } from "../parts/table/filters.tsx";
 
 /** Found objects of each kind. */
 const MAX_FOUND = 8;
 
+/** The command palette: pages, actions and every service, host and model by name. */
 export function Palette({ onClose }: { readonly onClose: () => void }) {
   const navigate = useNavigate();
   const [words, setWords] = useState("");
@@ -126,5 +126,32 @@ function Found({ words, go }: { readonly words: string; readonly go: (to: string
         </Command.Item>
       ))}
     </Command.Group>
+  );
+}
+
+const KEYS: readonly (readonly [keys: string, meaning: string])[] = [
+  [`${COMMAND_KEY} or /`, "Search and jump"],
+  ["j, k", "Next and previous row"],
+  ["Enter", "Open the row"],
+  ["Esc", "Close"],
+  ["?", "Show these keys"],
+];
+
+/** All keys of the console. */
+export function KeyHelp({ onClose }: { readonly onClose: () => void }) {
+  const pages = NAVIGATION.map(({ key, label }) => [`g ${key}`, label] as const);
+  return (
+    <Dialog title="Keyboard" isOpen onClose={onClose}>
+      <dl className="keys">
+        {[...KEYS, ...pages].map(([keys, meaning]) => (
+          <div key={keys} className="row">
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
   );
 }

@@ -2,7 +2,7 @@
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
 import { CONSOLE_PATH, type Refusal } from "../../../src/console/protocol.ts";
 import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
-import { Empty, Failure } from "../parts/notice.tsx";
+import { Empty, Failure } from "../parts/notices.tsx";
 import { Frame } from "./frame.tsx";
 
 const root = createRootRoute({

@@ -5,10 +5,9 @@ import type { SignIn as SignInAnswer } from "../../../src/console/protocol.ts";
 import { ConsoleError, onSignedOut } from "../api/request.ts";
 import { sessionQuery, signIn } from "../api/session.ts";
 import { useLink, useLive } from "../live/hooks.ts";
-import { Button } from "../parts/button.tsx";
-import { Command, WithCommands } from "../parts/copy.tsx";
-import { Dialog } from "../parts/dialog.tsx";
-import { Failure } from "../parts/notice.tsx";
+import { Button, Command, WithCommands } from "../parts/buttons.tsx";
+import { Dialog } from "../parts/dialogs.tsx";
+import { Failure } from "../parts/notices.tsx";
 
 /** In the fragment, which browsers never send to a server. */
 const CODE = /^#code=([A-Za-z0-9_-]{16,128})$/;

@@ -4,10 +4,9 @@ import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { needsKey, setGatewayKey } from "../api/gateway.ts";
 import { ConsoleError } from "../api/request.ts";
-import { Button } from "./button.tsx";
-import { Command } from "./copy.tsx";
-import { Field } from "./field.tsx";
-import { Failure } from "./notice.tsx";
+import { Button, Command } from "./buttons.tsx";
+import { Field } from "./fields.tsx";
+import { Failure } from "./notices.tsx";
 
 /** The server refuses longer ones. */
 const MAX_KEY = 1_000;

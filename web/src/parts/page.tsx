@@ -1,6 +1,9 @@
-/** Head of a page: title, what belongs to it, its actions. */
-import { type ReactNode, useEffect } from "react";
+/** Head of a page: title, what belongs to it, its actions; its sections and tabs. */
 
+import { type ReactNode, useEffect, useRef } from "react";
+import { Tabs as RadixTabs } from "radix-ui";
+
+/** Head of a page: title, what belongs to it, its actions. */
 export function Page({
   title,
   subtitle,
@@ -49,5 +52,49 @@ export function Section({
       </div>
       {children}
     </section>
+  );
+}
+
+export interface Tab {
+  readonly id: string;
+  readonly label: string;
+  /** A figure beside the label. */
+  readonly count?: number;
+  readonly content: () => ReactNode;
+}
+
+/** Tabs whose choice is in the URL, by the caller. */
+export function Tabs({
+  tabs,
+  value,
+  onChange,
+}: {
+  readonly tabs: readonly Tab[];
+  readonly value: string;
+  readonly onChange: (id: string) => void;
+}) {
+  const list = useRef<HTMLDivElement>(null);
+  // On phones the strip is wider than the screen.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: after a change of the tab
+  useEffect(() => {
+    const active = list.current?.querySelector("[data-state=active]");
+    active?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [value]);
+  return (
+    <RadixTabs.Root value={value} onValueChange={onChange} activationMode="manual">
+      <RadixTabs.List className="tabs" ref={list}>
+        {tabs.map(({ id, label, count }) => (
+          <RadixTabs.Trigger key={id} value={id} className="tab">
+            {label}
+            {count !== undefined && <span className="tab-count number">{count}</span>}
+          </RadixTabs.Trigger>
+        ))}
+      </RadixTabs.List>
+      {tabs.map(({ id, content }) => (
+        <RadixTabs.Content key={id} value={id} className="tab-panel" tabIndex={-1}>
+          {id === value && content()}
+        </RadixTabs.Content>
+      ))}
+    </RadixTabs.Root>
   );
 }

@@ -9,18 +9,18 @@ import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { requestJson } from "../../api/request.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
-import { Button } from "../../parts/button.tsx";
-import { Dialog } from "../../parts/dialog.tsx";
+import { Button } from "../../parts/buttons.tsx";
+import { Dialog } from "../../parts/dialogs.tsx";
 import { formatCount } from "../../parts/format.ts";
-import { MemoryHelp } from "../../parts/memory-bar.tsx";
-import { Failure, Skeleton } from "../../parts/notice.tsx";
+import { MemoryHelp } from "../../parts/machines.tsx";
+import { Failure, Skeleton } from "../../parts/notices.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
-import { StartOf } from "../../parts/start/start-of.tsx";
 import { type Choice, type Deployment, deploymentOf, type Meaning, meaningOf, placeOf, questionOf, type YamlState } from "./choice.ts";
 import { DeployForm } from "./form.tsx";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import type { DeployYamlProps } from "./yaml-fields.tsx";
 import "./deploy.css";
+import { StartOf } from "../../parts/start/start.tsx";
 
 export function Deploy({ choice, onClose }: { readonly choice: string; readonly onClose: () => void }) {
   const action = useDeploy();

@@ -3,14 +3,13 @@ import { useDeferredValue, useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogAnswer, CatalogFit } from "../../../../src/console/catalog.ts";
 import { useList } from "../../live/hooks.ts";
-import { Button } from "../../parts/button.tsx";
-import { Field } from "../../parts/field.tsx";
-import { Fit } from "../../parts/fit.tsx";
+import { Button, Segments } from "../../parts/buttons.tsx";
+import { Field } from "../../parts/fields.tsx";
 import { formatRate } from "../../parts/format.ts";
-import { Failure, Skeleton } from "../../parts/notice.tsx";
-import { Segments } from "../../parts/segments.tsx";
+import { Failure, Skeleton } from "../../parts/notices.tsx";
 import type { Choice, ChoiceField, Meaning } from "./choice.ts";
 import type { DeployFault } from "./use-deploy.ts";
+import { Fit } from "../../parts/states.tsx";
 
 export interface DeployFormProps {
   readonly choice: Choice;

@@ -1,5 +1,5 @@
 /** The editor of the objects of a deployment. */
-import { Button } from "../../parts/button.tsx";
+import { Button } from "../../parts/buttons.tsx";
 import { parseYaml, printYaml, type YamlDocument, type YamlFault } from "../../parts/yaml/documents.ts";
 import { YamlEditor } from "../../parts/yaml/editor.tsx";
 import type { Deployment, YamlState } from "./choice.ts";

@@ -6,15 +6,14 @@ import type { QueueRow } from "../../../../src/console/rows.ts";
 import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { type Live, useList } from "../../live/hooks.ts";
-import { Command } from "../../parts/copy.tsx";
 import { formatCount, formatDuration } from "../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
-import { type Column, DataTable } from "../../parts/table.tsx";
-import { Tabs } from "../../parts/tabs.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { Page, Tabs } from "../../parts/page.tsx";
+import { type Column, DataTable } from "../../parts/table/table.tsx";
 import { KeysTab } from "./keys/keys-tab.tsx";
 import { ModelsTab } from "./models-tab.tsx";
 import "./gateway.css";
+import { Command } from "../../parts/buttons.tsx";
 
 export function GatewayPage() {
   const session = useSession();

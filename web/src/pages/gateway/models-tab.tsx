@@ -6,13 +6,13 @@ import type { ServiceRow, StateWord } from "../../../../src/console/rows.ts";
 import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
 import { type GatewayModel, gatewayModelsQuery } from "../../api/gateway.ts";
 import { useList } from "../../live/hooks.ts";
-import { Command, CopyButton } from "../../parts/copy.tsx";
-import { Filter, countOf } from "../../parts/filter.tsx";
 import { formatCount, formatCut, whyCut } from "../../parts/format.ts";
 import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
-import { Empty, Skeleton } from "../../parts/notice.tsx";
-import { State } from "../../parts/state.tsx";
-import { type Column, DataTable } from "../../parts/table.tsx";
+import { Empty, Skeleton } from "../../parts/notices.tsx";
+import { type Column, DataTable } from "../../parts/table/table.tsx";
+import { Command, CopyButton } from "../../parts/buttons.tsx";
+import { State } from "../../parts/states.tsx";
+import { countOf, Filter } from "../../parts/table/filters.tsx";
 
 interface NameRow {
   readonly model: GatewayModel;

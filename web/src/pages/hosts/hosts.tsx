@@ -5,19 +5,15 @@ import type { HostRow } from "../../../../src/console/rows.ts";
 import { hrefOfMachine } from "../../address/href.ts";
 import { useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
-import { Filter, countOf } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { freeBytesOf } from "../../parts/free-bytes.ts";
-import { isOfLevel, LevelChips, useLevels } from "../../parts/level-chips.tsx";
-import { MachineCard } from "../../parts/machine-card.tsx";
-import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { isOfLevel, LevelChips, useLevels, countOf, Filter, hasWords } from "../../parts/table/filters.tsx";
+import { MemoryBar, MemoryHelp, MachineCard } from "../../parts/machines.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { Segments } from "../../parts/segments.tsx";
-import { countReady, State, Tag } from "../../parts/state.tsx";
-import { type Column, DataTable } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { hasWords } from "../../parts/words.ts";
+import { type Column, DataTable } from "../../parts/table/table.tsx";
+import { Segments } from "../../parts/buttons.tsx";
+import { Ago, countReady, State, Tag } from "../../parts/states.tsx";
 
 /** More cards than this make a page too long to read. */
 const CARDS_BY_DEFAULT = 24;

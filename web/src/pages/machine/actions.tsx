@@ -1,5 +1,4 @@
 /** Cordon, uncordon and drain of a machine: in numbers what they do, before and after. */
-
 import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -10,13 +9,12 @@ import { keepNamespace } from "../../address/search.ts";
 import { type ApiObject, mergePatch } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
-import { Button } from "../../parts/button.tsx";
-import { Confirm } from "../../parts/dialog.tsx";
-import { Done } from "../../parts/notice.tsx";
-import { State } from "../../parts/state.tsx";
-import { drainEffect } from "./drain-effect.ts";
-import type { Machine } from "./running.ts";
+import { Button } from "../../parts/buttons.tsx";
+import { Confirm } from "../../parts/dialogs.tsx";
+import { Done } from "../../parts/notices.tsx";
+import { type Machine, drainEffect } from "./running.ts";
 import { plural } from "../../parts/format.ts";
+import { State } from "../../parts/states.tsx";
 
 interface MachineChange {
   readonly set: (change: HostChange) => void;
@@ -26,6 +24,7 @@ interface MachineChange {
   readonly error: Error | null;
 }
 
+/** Cordon, uncordon and drain of a machine: in numbers what they do, before and after. */
 export function useMachineChange(kind: Machine["kind"], name: string): MachineChange {
   const resource = kind === "Host" ? "hosts" : "nodes";
   const { mutate, isPending, isSuccess, error } = useMutation({

@@ -3,11 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { fitsOfMachine, type MachineFits, type ModelFit } from "../../api/density.ts";
-import { Filter, countOf } from "../../parts/filter.tsx";
-import { EstimatedSpeed, FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
-import { type Column, DataTable } from "../../parts/table.tsx";
-import { hasWords } from "../../parts/words.ts";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { type Column, DataTable } from "../../parts/table/table.tsx";
+import { EstimatedSpeed, FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/states.tsx";
+import { countOf, Filter, hasWords } from "../../parts/table/filters.tsx";
 
 const MAX_SCORE = 100;
 const REFRESH_MS = 15_000;

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { drainEffect } from "./drain-effect.ts";
 import { hostHistory } from "./history.ts";
+import { drainEffect } from "./running.ts";
 
 test("the history of a host has its outages backwards from its present state, newest first", () => {
   const status = {

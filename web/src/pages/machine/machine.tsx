@@ -2,19 +2,17 @@
 import { useParams } from "@tanstack/react-router";
 import type { ClaimRow, HostRow } from "../../../../src/console/rows.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
-import { AttentionNotice } from "../../parts/attention.tsx";
-import { type Fact, Facts } from "../../parts/facts.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
-import { MemoryBar, MemoryHelp, seriesOf } from "../../parts/memory-bar.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { MemoryBar, MemoryHelp, seriesOf } from "../../parts/machines.tsx";
+import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { State, Tag } from "../../parts/state.tsx";
-import { Ago } from "../../parts/time.tsx";
 import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./actions.tsx";
 import type { Machine } from "./running.ts";
 import { MachineTabs, ServiceLink } from "./tabs.tsx";
 import "./machine.css";
+import { type Fact, Facts } from "../../parts/objects.tsx";
+import { Ago, State, Tag } from "../../parts/states.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
 
 export function HostPage() {
   return <MachinePage kind="Host" />;

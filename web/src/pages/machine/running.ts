@@ -3,9 +3,9 @@ import { LABEL_SERVICE } from "../../../../src/api/group.ts";
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { ApiObject } from "../../api/kube.ts";
-import type { ShownCondition } from "../../parts/conditions.tsx";
 import { type PodReport, restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { type StateWithReason, stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import type { ShownCondition } from "../../parts/objects.tsx";
 
 interface NodeObject extends ApiObject {
   readonly spec?: { readonly unschedulable?: boolean };
@@ -58,5 +58,17 @@ function ofPod(pod: PodObject): Running {
     state: stateOfPod(pod),
     service: `${namespace}/${labels?.[LABEL_SERVICE] ?? ""}`,
     restarts: restartsOf(pod),
+  };
+}
+
+/** What a drain does, in numbers. `maxSeconds` is the longest drain of a Ready replica. */
+export function drainEffect(replicas: readonly Pick<InferenceReplica, "spec" | "status">[]) {
+  const ready = replicas.filter(({ status }) => status?.phase === "Ready");
+  const requests = ready.reduce((sum, { status }) => sum + (status?.performance?.requestsInFlight ?? 0), 0);
+  return {
+    replicas: replicas.length,
+    ready: ready.length,
+    maxSeconds: Math.max(0, ...ready.map(({ spec }) => spec.drainSeconds)),
+    requests: Math.round(requests),
   };
 }

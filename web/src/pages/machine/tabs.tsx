@@ -3,19 +3,16 @@
 import { Link } from "@tanstack/react-router";
 import type { HostInstalled, HostModel, HostStatus } from "../../../../src/api/host.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
-import { Conditions } from "../../parts/conditions.tsx";
-import { Events } from "../../parts/events.tsx";
+import { Events, Conditions } from "../../parts/objects.tsx";
 import { formatBytes, formatRate } from "../../parts/format.ts";
-import { Section } from "../../parts/page.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { State, Tag } from "../../parts/state.tsx";
-import { type Tab, Tabs } from "../../parts/tabs.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Section, type Tab, Tabs } from "../../parts/page.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
 import { FittingModels } from "./fitting-models.tsx";
 import { type HistoryEntry, hostHistory } from "./history.ts";
 import { type Machine, type Running, runningOn } from "./running.ts";
-import { HIDDEN_NAMESPACE } from "../../parts/memory-bar.tsx";
+import { HIDDEN_NAMESPACE } from "../../parts/machines.tsx";
+import { Ago, State, Tag } from "../../parts/states.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
 
 export function MachineTabs({ machine }: { readonly machine: Machine }) {
   const { kind, object } = machine;

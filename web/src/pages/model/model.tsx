@@ -1,30 +1,25 @@
 /** The page of one model. */
-
 import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
+import { downloadText, downloadWord, secondsLeft, shareOf } from "../../../../src/verdicts/download.ts";
 import type { Model, ModelStatus } from "../../../../src/api/model.ts";
-import type { ModelRow } from "../../../../src/console/rows.ts";
+import type { ModelRow, DownloadRow } from "../../../../src/console/rows.ts";
 import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
 import { deleteObject } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
-import { AttentionNotice } from "../../parts/attention.tsx";
-import { Button } from "../../parts/button.tsx";
-import { Conditions } from "../../parts/conditions.tsx";
-import { Confirm } from "../../parts/dialog.tsx";
-import { Events } from "../../parts/events.tsx";
-import { type Fact, Facts } from "../../parts/facts.tsx";
-import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
-import { Page, Section } from "../../parts/page.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { State } from "../../parts/state.tsx";
-import { Tabs } from "../../parts/tabs.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Button } from "../../parts/buttons.tsx";
+import { Confirm } from "../../parts/dialogs.tsx";
+import { Events, Conditions, type Fact, Facts } from "../../parts/objects.tsx";
+import { formatBytes, formatCount, formatRate, formatDuration } from "../../parts/format.ts";
+import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
+import { Page, Section, Tabs } from "../../parts/page.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
-import { Downloads } from "./downloads.tsx";
+import { Ago, Progress, State } from "../../parts/states.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
 
+/** The page of one model. */
 export function ModelPage() {
   const { namespace = "", name = "" } = useParams({ strict: false });
   const topic = useObjects(`model/${namespace}/${name}`);
@@ -322,6 +317,43 @@ function DeleteModel({
         )}
         {error !== null && <Failure error={error} />}
       </Confirm>
+    </>
+  );
+}
+
+/** The downloads of a model that run, with their progress. */
+export function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }) {
+  if (downloads.length === 0) return null;
+  return (
+    <Section title="Downloads">
+      <ul className="cards">
+        {downloads.map((download) => (
+          <li key={download.place} className="card stack gap-8 card-low">
+            <Download download={download} />
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+function Download({ download }: { readonly download: DownloadRow }) {
+  const { place, phase, message } = download;
+  const seconds = secondsLeft(download);
+  const isFailed = phase === "Failed";
+  const word = phase === "Downloading" ? downloadWord(phase, [download]) : phase;
+  return (
+    <>
+      <div className="spread">
+        <h3 className="truncate">{place}</h3>
+        <State state={{ word, level: isFailed ? "bad" : phase === "Downloading" ? "busy" : "idle" }} />
+      </div>
+      <Progress label={place} part={shareOf(download)} />
+      <div className="spread small muted number">
+        <span>{downloadText(download)}</span>
+        <span>{seconds === undefined ? "" : `${formatDuration(seconds * 1_000)} left`}</span>
+      </div>
+      {message !== undefined && message !== "" && <p className="small prose">{message}</p>}
     </>
   );
 }

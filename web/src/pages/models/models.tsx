@@ -4,16 +4,14 @@ import type { DownloadRow, ModelRow } from "../../../../src/console/rows.ts";
 import { useNamespace, useSearchParam } from "../../address/search.ts";
 import { useHiddenNamespace } from "../../address/sight.ts";
 import { useList } from "../../live/hooks.ts";
-import { Filter, countOf } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { Progress } from "../../parts/progress.tsx";
-import { countReady, State } from "../../parts/state.tsx";
-import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
-import { hasWords } from "../../parts/words.ts";
+import { type Column, DataTable, namespacedKey } from "../../parts/table/table.tsx";
 import "./models.css";
 import { shareOf, sumOfDownloads } from "../../../../src/verdicts/download.ts";
+import { countReady, Progress, State } from "../../parts/states.tsx";
+import { countOf, Filter, hasWords } from "../../parts/table/filters.tsx";
 
 export function ModelsPage() {
   const models = useList("models");

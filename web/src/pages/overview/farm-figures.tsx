@@ -6,7 +6,7 @@ import { keepNamespace } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
-import { countReady } from "../../parts/state.tsx";
+import { countReady } from "../../parts/states.tsx";
 
 /** Size of the line of tokens. */
 const WIDTH = 120;

@@ -6,16 +6,14 @@ import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { hrefOfMachine, hrefOfService } from "../../address/href.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { joinLists, type Live, useList, useNow } from "../../live/hooks.ts";
-import { AttentionNotice } from "../../parts/attention.tsx";
-import { Command } from "../../parts/copy.tsx";
-import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { MemoryBar, MemoryHelp } from "../../parts/machines.tsx";
+import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import { State } from "../../parts/state.tsx";
-import { Ago } from "../../parts/time.tsx";
 import { type AttentionGroup, type AttentionItem, attentionItems, groupAttention, quietState } from "./attention.ts";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
+import { Command } from "../../parts/buttons.tsx";
+import { Ago, State } from "../../parts/states.tsx";
 
 const MACHINES = 12;
 

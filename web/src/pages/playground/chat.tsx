@@ -2,9 +2,9 @@
 import { Code, Eraser, SlidersHorizontal } from "lucide-react";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useSearchParam } from "../../address/search.ts";
-import { Button } from "../../parts/button.tsx";
-import { Dialog } from "../../parts/dialog.tsx";
-import { useMedia } from "../../parts/table.tsx";
+import { Button } from "../../parts/buttons.tsx";
+import { Dialog } from "../../parts/dialogs.tsx";
+import { useMedia } from "../../parts/table/table.tsx";
 import { CodeDialog } from "./code.tsx";
 import { Composer } from "./composer.tsx";
 import { type Conversation, changeConversation, clear, useConversation } from "./conversation.ts";

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { ImagePlus, SendHorizontal, Square, X } from "lucide-react";
 import { type KeyboardEvent, type SyntheticEvent, useRef, useState } from "react";
 import { type ApiObject, getObject } from "../../api/kube.ts";
-import { Button, IconButton } from "../../parts/button.tsx";
+import { Button, IconButton } from "../../parts/buttons.tsx";
 import { formatBytes } from "../../parts/format.ts";
 import { type Conversation, changeConversation, isBusy, send, stop } from "./conversation.ts";
 import { canAsk, type Offer } from "./offers.ts";

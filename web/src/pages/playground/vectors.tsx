@@ -3,16 +3,16 @@ import { useMutation } from "@tanstack/react-query";
 import { Code, Play, Square } from "lucide-react";
 import { type ReactNode, useRef, useState } from "react";
 import { askGateway } from "../../api/gateway.ts";
-import { Button } from "../../parts/button.tsx";
+import { Button } from "../../parts/buttons.tsx";
 import { formatCount } from "../../parts/format.ts";
 import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { CodeDialog } from "./code.tsx";
 import { canAsk, type Offer } from "./offers.ts";
 import { Picker } from "./picker.tsx";
 import type { SnippetRequest } from "./request.ts";
 import { cosineSimilarity, linesOf } from "./similarity.ts";
 import { AnsweringHost } from "./turns.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
 
 /** A table of more does not fit a screen. */
 const MAX_TEXTS = 12;

@@ -5,10 +5,10 @@ import { ANNOTATION_RESTARTED_AT } from "../../../../src/api/group.ts";
 import { isoSeconds } from "../../../../src/util/iso-seconds.ts";
 import { deleteObject, mergePatch, type Place } from "../../api/kube.ts";
 import { useLive } from "../../live/hooks.ts";
-import { Confirm } from "../../parts/dialog.tsx";
+import { Confirm } from "../../parts/dialogs.tsx";
 import { formatBytes, plural } from "../../parts/format.ts";
-import { Failure } from "../../parts/notice.tsx";
-import { drainSecondsOf, type ServiceObjects } from "./service-state.ts";
+import { Failure } from "../../parts/notices.tsx";
+import { drainSecondsOf, type ServiceObjects } from "./objects.ts";
 
 export type ServiceAction = "scale" | "restart" | "suspend" | "resume" | "delete";
 

@@ -5,10 +5,10 @@ import { DropdownMenu } from "radix-ui";
 import { useState } from "react";
 import { keepNamespace } from "../../address/search.ts";
 import { type RightState, useRight } from "../../api/session.ts";
-import { Button, IconButton } from "../../parts/button.tsx";
-import { Done } from "../../parts/notice.tsx";
+import { Button, IconButton } from "../../parts/buttons.tsx";
+import { Done } from "../../parts/notices.tsx";
 import { type ServiceAction, ServiceActionDialog } from "./action-dialogs.tsx";
-import type { ServiceObjects } from "./service-state.ts";
+import type { ServiceObjects } from "./objects.ts";
 
 export function Actions({ objects }: { readonly objects: ServiceObjects }) {
   const { service } = objects;

@@ -1,14 +1,13 @@
 /** State, one sentence of why with its remedy, the endpoint, and facts. */
 import { Link } from "@tanstack/react-router";
 import { keepNamespace } from "../../address/search.ts";
-import { Remedy } from "../../parts/attention.tsx";
-import { Command } from "../../parts/copy.tsx";
 import { formatBytes, formatCut } from "../../parts/format.ts";
 import { startProgressOf } from "../../parts/start/progress.ts";
 import { StartSteps } from "../../parts/start/start.tsx";
-import { State } from "../../parts/state.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { conditionOf, type ServiceObjects } from "./service-state.ts";
+import { conditionOf, type ServiceObjects } from "./objects.ts";
+import { Command } from "../../parts/buttons.tsx";
+import { Remedy } from "../../parts/notices.tsx";
+import { Ago, State } from "../../parts/states.tsx";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (

@@ -4,12 +4,12 @@ import type { ServicePlacement } from "../../../../src/api/inference-service/ind
 import type { StateWord } from "../../../../src/console/rows.ts";
 import { keepNamespace } from "../../address/search.ts";
 import { formatBytes, plural } from "../../parts/format.ts";
-import { Empty } from "../../parts/notice.tsx";
+import { Empty } from "../../parts/notices.tsx";
 import { Section } from "../../parts/page.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { State, Tag } from "../../parts/state.tsx";
-import { conditionOf, type ServiceObjects } from "./service-state.ts";
+import { conditionOf, type ServiceObjects } from "./objects.ts";
 import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import { State, Tag } from "../../parts/states.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
 
 export function PlacementTab({ objects: { service, pods, replicas } }: { readonly objects: ServiceObjects }) {
   const { status } = service;

@@ -1,8 +1,8 @@
 /** The way of a replica or pod to Ready, as steps. Pure. */
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import type { TimelineStep } from "../../parts/timeline.tsx";
-import type { ServicePod } from "./pod.ts";
 import { levelOfPhase, stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import type { TimelineStep } from "../../parts/states.tsx";
+import type { ServicePod } from "./objects.ts";
 
 /** Phases in order; reasons within a phase are one step. Starts with the creation unless older transitions were dropped. */
 export function stepsOfReplica(replica: InferenceReplica): readonly TimelineStep[] {

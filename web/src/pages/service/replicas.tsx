@@ -4,17 +4,13 @@ import type { ReactNode } from "react";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { keepNamespace } from "../../address/search.ts";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
-import { Empty } from "../../parts/notice.tsx";
-import { Progress } from "../../parts/progress.tsx";
-import { State } from "../../parts/state.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { Timeline } from "../../parts/timeline.tsx";
-import type { ServicePod } from "./pod.ts";
+import { Empty } from "../../parts/notices.tsx";
 import { stepsOfPod, stepsOfReplica } from "./progress.ts";
-import type { ServiceObjects } from "./service-state.ts";
+import type { ServiceObjects, ServicePod } from "./objects.ts";
 import { downloadText, shareOf } from "../../../../src/verdicts/download.ts";
 import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import { Ago, Progress, State, Timeline } from "../../parts/states.tsx";
 
 export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   const { replicas, pods } = objects;

@@ -3,25 +3,24 @@ import { Link, useParams } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useRef } from "react";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
-import { EventList, type EventObject } from "../../parts/events.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
-import type { PlainColumn } from "../../parts/plain-table.tsx";
-import { type Tab, Tabs } from "../../parts/tabs.tsx";
+import { EventList, type EventObject } from "../../parts/objects.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { Page, type Tab, Tabs } from "../../parts/page.tsx";
 import { Actions } from "./actions.tsx";
 import { Head } from "./head.tsx";
-import { useSamples } from "./metrics/use-samples.ts";
 import { PlacementTab } from "./placement.tsx";
 import { ReplicasTab } from "./replicas.tsx";
 import { RolloutTab } from "./rollout.tsx";
-import { objectsOf, type ServiceObjects } from "./service-state.ts";
+import { objectsOf, type ServiceObjects } from "./objects.ts";
 import "./service.css";
+import type { PlainColumn } from "../../parts/table/table.tsx";
+import { useSamples } from "./metrics.tsx";
 
 const LogsTab = lazy(() =>
   import("./logs/logs-tab.tsx").then(({ LogsTab: component }) => ({ default: component })),
 );
 const MetricsTab = lazy(() =>
-  import("./metrics/metrics-tab.tsx").then(({ MetricsTab: component }) => ({ default: component })),
+  import("./metrics.tsx").then(({ MetricsTab: component }) => ({ default: component })),
 );
 const YamlTab = lazy(() =>
   import("./yaml/yaml-tab.tsx").then(({ YamlTab: component }) => ({ default: component })),

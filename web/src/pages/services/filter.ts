@@ -1,6 +1,6 @@
 /** Which services the list shows. Pure. */
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import { hasWords } from "../../parts/words.ts";
+import { hasWords } from "../../parts/table/filters.tsx";
 
 /** Every word must occur; no level means all. */
 export function isShown(row: ServiceRow, words: string, levels: readonly string[]): boolean {

@@ -7,17 +7,15 @@ import { useNamespace, useSearchParam, useSetSearch } from "../../address/search
 import { useHiddenNamespace } from "../../address/sight.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
-import { Button } from "../../parts/button.tsx";
-import { Filter, countOf } from "../../parts/filter.tsx";
+import { Button } from "../../parts/buttons.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
-import { LevelChips, useLevels } from "../../parts/level-chips.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { LevelChips, useLevels, countOf, Filter } from "../../parts/table/filters.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { countReady, State } from "../../parts/state.tsx";
-import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { type Column, DataTable, namespacedKey } from "../../parts/table/table.tsx";
 import { isShown, reasonOf } from "./filter.ts";
 import "./services.css";
+import { Ago, countReady, State } from "../../parts/states.tsx";
 
 const LEVEL_WORDS = {
   ok: "Ready",

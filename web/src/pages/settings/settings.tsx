@@ -7,17 +7,15 @@ import { useNamespace } from "../../address/search.ts";
 import { requestJson } from "../../api/request.ts";
 import { signOut, useRight, useSession } from "../../api/session.ts";
 import { useLive, useNow } from "../../live/hooks.ts";
-import { Button, Hint } from "../../parts/button.tsx";
-import { Command } from "../../parts/copy.tsx";
-import { Facts } from "../../parts/facts.tsx";
+import { Button, Hint, Command, Segments } from "../../parts/buttons.tsx";
 import { formatDuration } from "../../parts/format.ts";
-import { Skeleton } from "../../parts/notice.tsx";
+import { Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { Segments } from "../../parts/segments.tsx";
-import { resetColumns } from "../../parts/table-columns.tsx";
+import { resetColumns } from "../../parts/table/column-choice.tsx";
 import { setTheme, useChosenTheme } from "../../parts/theme.ts";
 import "./settings.css";
+import { Facts } from "../../parts/objects.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
 
 const MINUTE_MS = 60_000;
 

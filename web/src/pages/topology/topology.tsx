@@ -7,15 +7,15 @@ import { keepNamespace, useNamespace, useSearchParam } from "../../address/searc
 import { useSession } from "../../api/session.ts";
 import { joinLists, useList } from "../../live/hooks.ts";
 import { formatCount, formatRate } from "../../parts/format.ts";
-import { isOfLevel, LevelChips, useLevels } from "../../parts/level-chips.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { isOfLevel, LevelChips, useLevels } from "../../parts/table/filters.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { Segments } from "../../parts/segments.tsx";
-import { State } from "../../parts/state.tsx";
-import { type Column, DataTable, namespacedKey, useMedia } from "../../parts/table.tsx";
+import { type Column, DataTable, namespacedKey, useMedia } from "../../parts/table/table.tsx";
 import { type Figures, figuresOf, levelsOf } from "./graph/figures.ts";
 import { groupServices, hasSameMachines, hasSameMembers, pathOf, type Selection, sortMachines, withTheirMachines } from "./graph/graph.ts";
 import { MAX_BARS } from "./graph/layout.ts";
+import { Segments } from "../../parts/buttons.tsx";
+import { State } from "../../parts/states.tsx";
 
 const TopologyMap = lazy(() =>
   import("./map/map.tsx").then(({ TopologyMap: component }) => ({ default: component })),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { UsageRow } from "../../../../src/gateway/usage.ts";
-import { stacked } from "../../parts/stacked.ts";
+import { stacked } from "../../parts/chart/stacked.ts";
 import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
 
 const row = (model: string, tokensIn: number, tokensOut = 0): UsageRow => ({

@@ -7,15 +7,14 @@ import { useSearchParam } from "../../address/search.ts";
 import { type ApiObject, listObjects } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
 import { useNow } from "../../live/hooks.ts";
-import { Button } from "../../parts/button.tsx";
-import { Chart } from "../../parts/chart.tsx";
-import { formatCount, formatPercent, formatRate } from "../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
-import { Segments } from "../../parts/segments.tsx";
-import { CostSection } from "./cost-section.tsx";
+import { Button, Segments } from "../../parts/buttons.tsx";
+import { Chart } from "../../parts/chart/chart.tsx";
+import { formatCount, formatPercent, formatRate, formatGib } from "../../parts/format.ts";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { Page, Section } from "../../parts/page.tsx";
 import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
+import { densityCosts, type ModelCost, type NamespaceTotal } from "../../api/density.ts";
+import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
 
 const DIMENSIONS = ["key", "model", "namespace"] as const satisfies readonly UsageDimension[];
 const DIMENSION_WORDS = { key: "Key", model: "Model", namespace: "Namespace" } as const;
@@ -23,6 +22,7 @@ const RANGES = ["7", "30", "90"];
 const REFRESH_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
+/** The page Usage. */
 export function UsagePage() {
   const [chosen, setBy] = useSearchParam("by", "model");
   const [range, setRange] = useSearchParam("days", "30");
@@ -184,3 +184,76 @@ async function usageRecords(months: readonly string[], signal: AbortSignal): Pro
   });
   return objects.flatMap((object) => readUsageRecord(object) ?? []);
 }
+
+const HELD_REFRESH_MS = 30_000;
+
+/** What replicas hold now, by model and machine, and by namespace. */
+export function CostSection() {
+  const { data, error, refetch } = useQuery({
+    queryKey: ["density-cost"],
+    queryFn: ({ signal }) => densityCosts(signal),
+    refetchInterval: HELD_REFRESH_MS,
+  });
+  return (
+    <Section title="Memory held now">
+      <p className="muted prose">Memory and GPUs that replicas hold at this moment, by model and machine.</p>
+      {error !== null && data === undefined && <Failure error={error} onRetry={() => void refetch()} />}
+      {data === undefined && error === null && <Skeleton rows={3} />}
+      {data !== undefined && (
+        <PlainTable
+          label="Memory held now"
+          rows={data.models}
+          keyOf={({ namespace, service, placedNode }) => `${namespace}/${service} ${placedNode}`}
+          columns={MODELS}
+          none="No replica holds memory."
+        />
+      )}
+      {data !== undefined && data.namespaces.length > 1 && (
+        <PlainTable
+          label="By namespace"
+          rows={data.namespaces}
+          keyOf={({ namespace }) => namespace}
+          columns={NAMESPACES}
+          none="No replica holds memory."
+        />
+      )}
+    </Section>
+  );
+}
+
+const MODELS: readonly PlainColumn<ModelCost>[] = [
+  { id: "model", header: "Model", cell: ({ name }) => <bdi>{name}</bdi> },
+  { id: "namespace", header: "Namespace", cell: ({ namespace }) => namespace },
+  { id: "machine", header: "Machine", cell: ({ placedNode }) => <bdi>{placedNode}</bdi> },
+  { id: "phase", header: "State", cell: ({ phase }) => phase },
+  { id: "replicas", header: "Replicas", cell: ({ replicas }) => replicas, isNumber: true },
+  {
+    id: "memory",
+    header: "Memory",
+    cell: ({ memoryRequiredGb }) => formatGib(memoryRequiredGb),
+    isNumber: true,
+  },
+  {
+    id: "share",
+    header: "Of the machine",
+    cell: ({ utilizationPct }) => `${utilizationPct.toFixed(1)} %`,
+    isNumber: true,
+  },
+  { id: "gpus", header: "GPUs", cell: ({ gpu }) => formatCount(gpu), isNumber: true },
+];
+
+const NAMESPACES: readonly PlainColumn<NamespaceTotal>[] = [
+  {
+    id: "namespace",
+    header: "Namespace",
+    cell: ({ namespace }) => <bdi>{namespace}</bdi>,
+  },
+  { id: "models", header: "Models", cell: ({ modelCount }) => modelCount, isNumber: true },
+  {
+    id: "memory",
+    header: "Memory",
+    cell: ({ totalMemoryGb }) => formatGib(totalMemoryGb),
+    isNumber: true,
+  },
+  { id: "gpus", header: "GPUs", cell: ({ totalGpu }) => formatCount(totalGpu), isNumber: true },
+];

@@ -3,14 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { type DensityModel, densityCatalog } from "../../api/density.ts";
-import { Filter, countOf } from "../../parts/filter.tsx";
-import { FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
 import { formatCount, formatGib } from "../../parts/format.ts";
-import { Failure, Skeleton } from "../../parts/notice.tsx";
-import { Segments } from "../../parts/segments.tsx";
-import { type Column, DataTable } from "../../parts/table.tsx";
-import { hasWords } from "../../parts/words.ts";
+import { Failure, Skeleton } from "../../parts/notices.tsx";
+import { type Column, DataTable } from "../../parts/table/table.tsx";
 import { adviceForTooTight } from "./advice.ts";
+import { Segments } from "../../parts/buttons.tsx";
+import { FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/states.tsx";
+import { countOf, Filter, hasWords } from "../../parts/table/filters.tsx";
 
 const FRESH_MS = 30_000;
 

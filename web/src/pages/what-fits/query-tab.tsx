@@ -6,15 +6,15 @@ import { hrefOfMachine } from "../../address/href.ts";
 import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
 import { type QueryRow, queryDensity } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";
-import { Button } from "../../parts/button.tsx";
-import { useDebounced } from "../../parts/debounced.ts";
-import { EstimatedSpeed, Fit, Score } from "../../parts/fit.tsx";
+import { Button } from "../../parts/buttons.tsx";
 import { formatRate } from "../../parts/format.ts";
-import { Failure } from "../../parts/notice.tsx";
+import { Failure } from "../../parts/notices.tsx";
 import { Section } from "../../parts/page.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { adviceFor } from "./advice.ts";
 import { WhatIf } from "./what-if.tsx";
+import { useDebounced } from "../../parts/fields.tsx";
+import { EstimatedSpeed, Fit, Score } from "../../parts/states.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
 
 const MAX_SHOWN = 100;
 

@@ -4,16 +4,14 @@ import { useQuery } from "@tanstack/react-query";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { type DensityNode, densityNodes } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";
-import { Filter, countOf } from "../../parts/filter.tsx";
 import { formatCount, GIB } from "../../parts/format.ts";
-import { type CardMachine, MachineCard } from "../../parts/machine-card.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
-import { Tabs } from "../../parts/tabs.tsx";
-import { hasWords } from "../../parts/words.ts";
+import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { Page, Tabs } from "../../parts/page.tsx";
 import { CatalogTab } from "./catalog-tab.tsx";
 import { QueryTab } from "./query-tab.tsx";
 import "./what-fits.css";
+import { type CardMachine, MachineCard } from "../../parts/machines.tsx";
+import { countOf, Filter, hasWords } from "../../parts/table/filters.tsx";
 
 export function WhatFitsPage() {
   const [tab] = useSearchParam("tab", "nodes");

@@ -5,7 +5,7 @@ import { useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes } from "../../parts/format.ts";
 import { withoutService } from "../../parts/free-bytes.ts";
-import { MemoryHelp, HIDDEN_NAMESPACE } from "../../parts/memory-bar.tsx";
+import { MemoryHelp, HIDDEN_NAMESPACE } from "../../parts/machines.tsx";
 import { Section } from "../../parts/page.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
 

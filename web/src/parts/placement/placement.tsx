@@ -2,13 +2,12 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { type SimulateRequest, simulatePlacement } from "../../api/density.ts";
-import { useDebounced } from "../debounced.ts";
-import { Fit } from "../fit.tsx";
 import { formatCount, formatGib, formatRate, GIB } from "../format.ts";
-import { MemoryBar } from "../memory-bar.tsx";
-import { Failure, Skeleton } from "../notice.tsx";
-import { Tag } from "../state.tsx";
+import { MemoryBar } from "../machines.tsx";
+import { Failure, Skeleton } from "../notices.tsx";
 import { type Place, type Preview, previewOf, shortOf } from "./recommend.ts";
+import { useDebounced } from "../fields.tsx";
+import { Fit, Tag } from "../states.tsx";
 
 export function Placement({
   question,

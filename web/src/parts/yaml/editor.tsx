@@ -1,8 +1,8 @@
 /** A field for YAML with line numbers; faults are marked at their line and listed below. */
 import { type KeyboardEvent, useId, useRef } from "react";
-import { WithCommands } from "../copy.tsx";
 import type { YamlFault } from "./documents.ts";
 import "./yaml.css";
+import { WithCommands } from "../buttons.tsx";
 
 export interface YamlEditorProps {
   readonly label: string;

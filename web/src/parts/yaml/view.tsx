@@ -1,8 +1,8 @@
 /** An object as YAML, to read and copy. The library is loaded when the view is. */
 import { useQuery } from "@tanstack/react-query";
-import { CopyButton } from "../copy.tsx";
-import { Skeleton } from "../notice.tsx";
+import { Skeleton } from "../notices.tsx";
 import "./yaml.css";
+import { CopyButton } from "../buttons.tsx";
 
 export function YamlView({ object }: { readonly object: object }) {
   const { data: stringify } = useQuery({

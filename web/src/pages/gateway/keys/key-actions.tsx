@@ -3,9 +3,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { type KeyEntry, type KeyList, lastKeyWords } from "../../../../../src/gateway/key.ts";
 import { changeGatewayKey, deleteGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
-import type { ButtonProps } from "../../../parts/button.tsx";
-import { Confirm } from "../../../parts/dialog.tsx";
-import { Failure } from "../../../parts/notice.tsx";
+import type { ButtonProps } from "../../../parts/buttons.tsx";
+import { Confirm } from "../../../parts/dialogs.tsx";
+import { Failure } from "../../../parts/notices.tsx";
 import type { ValidKey } from "./form.ts";
 import { KeyDialog } from "./key-dialog.tsx";
 

@@ -3,11 +3,10 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { firstKeyWords } from "../../../../../src/gateway/key.ts";
 import { changeGatewayKey, createGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
-import { Button } from "../../../parts/button.tsx";
-import { Command } from "../../../parts/copy.tsx";
-import { Confirm, Dialog } from "../../../parts/dialog.tsx";
-import { Field, type FieldAttributes } from "../../../parts/field.tsx";
-import { Failure } from "../../../parts/notice.tsx";
+import { Button, Command } from "../../../parts/buttons.tsx";
+import { Confirm, Dialog } from "../../../parts/dialogs.tsx";
+import { Field, type FieldAttributes } from "../../../parts/fields.tsx";
+import { Failure } from "../../../parts/notices.tsx";
 import { emptyForm, type FormField, fieldsOf, formOf, type KeyForm, LIMIT_NAMES, refusalOf, SCOPE_KINDS, type ValidKey, wrongFields, LIMITS, SCOPES } from "./form.ts";
 
 const FAULTS: Partial<Record<FormField, string>> = {

@@ -6,14 +6,13 @@ import type { QueueRow, StateWord } from "../../../../../src/console/rows.ts";
 import type { KeyEntry } from "../../../../../src/gateway/key.ts";
 import { gatewayKeysQuery } from "../../../api/gateway.ts";
 import { type RightState, useRight } from "../../../api/session.ts";
-import { Button } from "../../../parts/button.tsx";
+import { Button } from "../../../parts/buttons.tsx";
 import { formatCount } from "../../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../../parts/notice.tsx";
-import { type PlainColumn, PlainTable } from "../../../parts/plain-table.tsx";
-import { State } from "../../../parts/state.tsx";
-import { Ago, formatMoment } from "../../../parts/time.tsx";
+import { Empty, Failure, Skeleton } from "../../../parts/notices.tsx";
 import { LIMIT_NAMES, type ValidKey, LIMITS } from "./form.ts";
 import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
+import { Ago, formatMoment, State } from "../../../parts/states.tsx";
+import { type PlainColumn, PlainTable } from "../../../parts/table/table.tsx";
 
 export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   const { data, error, isPending, refetch } = useQuery(gatewayKeysQuery);

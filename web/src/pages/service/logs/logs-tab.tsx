@@ -3,9 +3,9 @@ import { Check, Copy, Download, WrapText } from "lucide-react";
 import { useCallback, useDeferredValue, useEffect, useRef, useState } from "react";
 import { CONSOLE_PATH } from "../../../../../src/console/protocol.ts";
 import { ConsoleError, request } from "../../../api/request.ts";
-import { Button, IconButton } from "../../../parts/button.tsx";
-import { Failure } from "../../../parts/notice.tsx";
-import type { ServiceObjects } from "../service-state.ts";
+import { Button, IconButton } from "../../../parts/buttons.tsx";
+import { Failure } from "../../../parts/notices.tsx";
+import type { ServiceObjects } from "../objects.ts";
 import { LogLines } from "./lines.tsx";
 import { createLineSplitter, LogRing, MAX_LINES } from "./ring.ts";
 

@@ -3,15 +3,16 @@ import { useBlocker } from "@tanstack/react-router";
 import { useState } from "react";
 import type { InferenceService } from "../../../../../src/api/inference-service/index.ts";
 import { useRight } from "../../../api/session.ts";
-import { Button } from "../../../parts/button.tsx";
-import { CopyButton } from "../../../parts/copy.tsx";
-import { Confirm } from "../../../parts/dialog.tsx";
-import { Failure } from "../../../parts/notice.tsx";
+import { Button, CopyButton } from "../../../parts/buttons.tsx";
+import { Confirm } from "../../../parts/dialogs.tsx";
+import { Failure } from "../../../parts/notices.tsx";
 import { printYaml } from "../../../parts/yaml/documents.ts";
 import { YamlEditor } from "../../../parts/yaml/editor.tsx";
-import { ConflictNotice } from "./conflict.tsx";
-import { type Edit, useEdit } from "./use-edit.ts";
+import { type Edit, useEdit, type EditConflict } from "./use-edit.ts";
+import { TriangleAlert } from "lucide-react";
+import { Ago } from "../../../parts/states.tsx";
 
+/** The service as YAML: to read, and to edit. What another person stores in the meantime is never overwritten. */
 export function YamlTab({ service }: { readonly service: InferenceService }) {
   const edit = useEdit(service);
   if (edit !== undefined && edit.text !== undefined) return <Editing edit={edit} text={edit.text} />;
@@ -115,4 +116,62 @@ function Editing({ edit, text }: { readonly edit: Edit; readonly text: string })
       </div>
     </div>
   );
+}
+
+/** Another person has stored a change since the edit began: who, what, and the ways out. */
+export function ConflictNotice({
+  conflict: { changes, by, at },
+  onMerge,
+  onDiscard,
+}: {
+  readonly conflict: EditConflict;
+  readonly onMerge: () => void;
+  readonly onDiscard: () => void;
+}) {
+  return (
+    <div className="failure tone-warn" role="alert">
+      <TriangleAlert size={16} aria-hidden />
+      <div className="stack">
+        <div>
+          <h3>
+            The service was changed while you were editing
+            {at !== undefined && (
+              <span className="muted small">
+                {" "}
+                <Ago at={at} />
+              </span>
+            )}
+          </h3>
+          <p className="prose">
+            {by === undefined
+              ? "These fields were changed. Your edit is not stored yet."
+              : `${by} has changed these fields. Your edit is not stored yet.`}
+          </p>
+          <ul className="plain-list">
+            {changes.map(({ field, from, to }) => (
+              <li key={field}>
+                <code>
+                  {field}: {shown(from)} → {shown(to)}
+                </code>
+              </li>
+            ))}
+          </ul>
+        </div>
+        <div className="row">
+          <Button look="primary" onClick={onMerge}>
+            Reload and keep my edit
+          </Button>
+          <Button onClick={onDiscard}>Discard my edit</Button>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+const MAX_SHOWN = 120;
+
+function shown(value: unknown): string {
+  if (value === undefined) return "unset";
+  const text = JSON.stringify(value);
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text;
 }

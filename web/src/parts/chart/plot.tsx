@@ -1,9 +1,10 @@
 /** The canvas of a chart, by uPlot: theme colors, resize, and the values at the pointer. */
+
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { pointValues, stacked } from "./stacked.ts";
-import { useTheme } from "./theme.ts";
+import { useTheme } from "../theme.ts";
 
 const AXIS_PX = 48;
 const TIME_AXIS_PX = 28;

@@ -1,7 +1,35 @@
-/** Filter of a list by the kind of its states, each with its count. */
+/** Filters of a list, which the address names: by words, and by the kind of the states. */
 import { type ReactNode, useMemo } from "react";
-import type { StateWord } from "../../../src/console/rows.ts";
-import { useSearchParam } from "../address/search.ts";
+import type { StateWord } from "../../../../src/console/rows.ts";
+import { useSearchParam } from "../../address/search.ts";
+
+/** The field that filters a list by words. */
+export function Filter({
+  label,
+  words,
+  onChange,
+}: {
+  /** What the words are compared with, such as "Filter by name". */
+  readonly label: string;
+  readonly words: string;
+  readonly onChange: (words: string) => void;
+}) {
+  return (
+    <input
+      className="filter"
+      type="search"
+      aria-label={label}
+      placeholder={label}
+      value={words}
+      onChange={({ target }) => onChange(target.value)}
+    />
+  );
+}
+
+/** Nothing while all are shown: the title says how many. */
+export function countOf(shown: number, all: number): string {
+  return shown === all ? "" : `${shown} of ${all}`;
+}
 
 type Level = StateWord["level"];
 
@@ -85,4 +113,13 @@ function Chips({
       ))}
     </fieldset>
   );
+}
+
+/** Search by words: each must occur, in any order. */
+export function hasWords(texts: readonly string[], words: string): boolean {
+  const text = texts.join(" ").toLowerCase();
+  return words
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }

@@ -1,10 +1,10 @@
-/** A table: sorted by the URL, virtual above some rows, cards on phones, a link in every row, columns that the reader chooses. */
+/** One table for all pages. */
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { type KeyboardEvent, memo, type ReactNode, useCallback, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { compareBy, sortRows } from "./sort-rows.ts";
-import { ColumnChoice, useHiddenColumns } from "./table-columns.tsx";
+import { ColumnChoice, useHiddenColumns } from "./column-choice.tsx";
 
 export interface Column<R> {
   readonly id: string;
@@ -47,6 +47,7 @@ const CARDS = "(max-width: 820px)";
 const NARROW = "(max-width: 1200px)";
 const OVERSCAN = 8;
 
+/** A table: sorted by the URL, virtual above some rows, cards on phones, a link in every row, columns that the reader chooses. */
 export function DataTable<R extends object>(props: TableProps<R>) {
   const { id, columns, rows, keyOf, defaultSort, toolbar } = props;
   const search = useSearch({ strict: false }) as { readonly sort?: string };
@@ -265,4 +266,73 @@ export function useMedia(query: string): boolean {
     return () => list.removeEventListener("change", change);
   }, [query]);
   return matches;
+}
+
+export interface PlainColumn<R> {
+  readonly id: string;
+  readonly header: string;
+  readonly cell: (row: R) => ReactNode;
+  readonly isNumber?: boolean;
+  /** Names its row for screen readers. */
+  readonly isRowHeader?: boolean;
+  /** Takes the width that the others leave. */
+  readonly isWide?: boolean;
+}
+
+/** A small table whose texts wrap; on phones a row becomes a block. For many rows there is DataTable. */
+export function PlainTable<R>({
+  label,
+  rows,
+  keyOf,
+  columns,
+  none,
+}: {
+  readonly label: string;
+  readonly rows: readonly R[];
+  readonly keyOf: (row: R) => string;
+  readonly columns: readonly PlainColumn<R>[];
+  /** Shown without rows. */
+  readonly none: string;
+}) {
+  if (rows.length === 0) return <p className="muted">{none}</p>;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by the keyboard
+    <section className="panel plain-table" aria-label={label} tabIndex={0}>
+      <table aria-label={label}>
+        <thead>
+          <tr>
+            {columns.map(({ id, header, isNumber }) => (
+              <th key={id} scope="col" className={isNumber === true ? "cell-number" : undefined}>
+                {header}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={keyOf(row)}>
+              {columns.map(({ id, header, cell, isNumber = false, isWide = false, isRowHeader = false }) => {
+                const Cell = isRowHeader ? "th" : "td";
+                return (
+                  <Cell
+                    key={id}
+                    scope={isRowHeader ? "row" : undefined}
+                    data-label={header}
+                    className={classOf(isNumber, isWide)}
+                  >
+                    <div className="plain-value">{cell(row)}</div>
+                  </Cell>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function classOf(isNumber: boolean, isWide: boolean): string | undefined {
+  if (isNumber) return "cell-number number";
+  return isWide ? "plain-wide" : undefined;
 }

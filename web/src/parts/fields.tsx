@@ -1,6 +1,6 @@
-/** A field with its label, its help and what is wrong with it. */
-import { type ReactNode, useId } from "react";
-import { WithCommands } from "./copy.tsx";
+/** What a reader fills in. */
+import { type ReactNode, useId, useEffect, useState } from "react";
+import { WithCommands } from "./buttons.tsx";
 
 export interface FieldAttributes {
   readonly id: string;
@@ -10,6 +10,7 @@ export interface FieldAttributes {
   readonly "aria-describedby": string;
 }
 
+/** A field with its label, its help and what is wrong with it. */
 export function Field({
   label,
   help,
@@ -45,4 +46,14 @@ export function Field({
       </span>
     </div>
   );
+}
+
+/** A value that follows an input once it rests. */
+export function useDebounced<T>(value: T, ms = 200): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRandom } from "../../../test/bed/random.ts";
+import { createRandom } from "../../../../test/bed/random.ts";
 import { compareBy, sortRows } from "./sort-rows.ts";
 
 interface Row {

@@ -1,9 +1,10 @@
-/** A dialog over the page. Escape and Back close it, a filled form after a question; the focus returns. */
+/** Dialogs over the page. Escape and Back close them, a filled form after a question; the focus returns. */
+
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
 import { type ReactNode, useEffect, useRef, useState } from "react";
-import { useBack } from "./back.ts";
-import { Button, type ButtonProps } from "./button.tsx";
+import { Button, type ButtonProps } from "./buttons.tsx";
+import { useBlocker, useRouter } from "@tanstack/react-router";
 
 export interface DialogProps {
   readonly title: string;
@@ -17,6 +18,7 @@ export interface DialogProps {
   readonly children: ReactNode;
 }
 
+/** A dialog over the page. Escape and Back close it, a filled form after a question; the focus returns. */
 export function Dialog(props: DialogProps) {
   const { title, description, isOpen, onClose, size = "small", isForm = false, children } = props;
   const content = useRef<HTMLDivElement>(null);
@@ -118,4 +120,24 @@ export function Confirm({
       </footer>
     </Dialog>
   );
+}
+
+/** Back, while something lies over the page: it closes that and stays on the page. */
+export function useBack(isOpen: boolean, onBack: () => void): void {
+  const { history, navigate } = useRouter();
+  useEffect(() => {
+    // Before the first page of a visit is none that could be stayed on: back would leave the console.
+    if (isOpen && history.location.state.__TSR_index === 0)
+      void navigate({ to: ".", search: true, hash: true, resetScroll: false });
+  }, [isOpen, history, navigate]);
+  useBlocker({
+    disabled: !isOpen,
+    enableBeforeUnload: false,
+    shouldBlockFn: ({ action }) => {
+      if (action !== "BACK") return false;
+      // The router goes forward again: what closes may change the address, which must be that of this page.
+      addEventListener("popstate", () => setTimeout(onBack, 0), { once: true });
+      return true;
+    },
+  });
 }

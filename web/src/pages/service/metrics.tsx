@@ -1,7 +1,10 @@
 /** Four charts of a service, over the time that its page has been open. */
-import { Chart } from "../../../parts/chart.tsx";
-import { formatBytes, formatRate } from "../../../parts/format.ts";
-import type { Sample } from "./use-samples.ts";
+
+import { Chart } from "../../parts/chart/chart.tsx";
+import { formatBytes, formatRate } from "../../parts/format.ts";
+import { useEffect, useRef, useState } from "react";
+import { useLive } from "../../live/hooks.ts";
+import type { ServiceObjects } from "./objects.ts";
 
 const MS_PER_S = 1_000;
 
@@ -17,6 +20,7 @@ const CHARTS = [
   { title: "Memory in use", figure: "memoryBytes", color: "--series-4", format: formatBytes },
 ] as const;
 
+/** Four charts of a service, over the time that its page has been open. */
 export function MetricsTab({ samples }: { readonly samples: readonly Sample[] }) {
   const times = samples.map(({ atMs }) => atMs / MS_PER_S);
   return (
@@ -59,4 +63,49 @@ export function MetricsTab({ samples }: { readonly samples: readonly Sample[] })
 
 function seconds(value: number): string {
   return `${formatRate(value)} s`;
+}
+
+export interface Sample {
+  readonly atMs: number;
+  readonly tokensPerSecond: number | null;
+  readonly requestsInFlight: number | null;
+  readonly timeToFirstTokenSeconds: number | null;
+  /** Measured footprints of all replicas together. */
+  readonly memoryBytes: number | null;
+}
+
+const SAMPLE_MS = 5_000;
+/** One hour. */
+const MAX_SAMPLES = 720;
+
+/** Samples the figures of a service while its page is open, whichever tab is shown. */
+export function useSamples(objects: ServiceObjects): readonly Sample[] {
+  const live = useLive();
+  const latest = useRef(objects);
+  latest.current = objects;
+  const [samples, setSamples] = useState<readonly Sample[]>([]);
+  useEffect(() => {
+    const take = () => setSamples((before) => withSample(before, sampleOf(latest.current, live.nowMs())));
+    take();
+    const timer = setInterval(take, SAMPLE_MS);
+    return () => clearInterval(timer);
+  }, [live]);
+  return samples;
+}
+
+function sampleOf({ service, replicas, row }: ServiceObjects, atMs: number): Sample {
+  const performance = row?.performance ?? service.status?.performance ?? {};
+  const footprints = replicas.flatMap(({ status }) => status?.memory?.footprintBytes ?? []);
+  return {
+    atMs,
+    tokensPerSecond: performance.tokensPerSecond ?? null,
+    requestsInFlight: performance.requestsInFlight ?? null,
+    timeToFirstTokenSeconds: performance.timeToFirstTokenSeconds ?? null,
+    memoryBytes: footprints.length === 0 ? null : footprints.reduce((sum, bytes) => sum + bytes, 0),
+  };
+}
+
+/** The oldest samples make room. */
+function withSample(samples: readonly Sample[], sample: Sample): readonly Sample[] {
+  return [...samples.slice(-(MAX_SAMPLES - 1)), sample];
 }

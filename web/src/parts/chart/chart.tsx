@@ -1,9 +1,9 @@
 /** A chart over time. The library is loaded with the first one. */
 import { lazy, Suspense } from "react";
-import type { ChartProps, ChartSeries } from "./chart-plot.tsx";
+import type { ChartProps, ChartSeries } from "./plot.tsx";
 
 const HEIGHT = 200;
-const Plot = lazy(() => import("./chart-plot.tsx").then(({ ChartPlot }) => ({ default: ChartPlot })));
+const Plot = lazy(() => import("./plot.tsx").then(({ ChartPlot }) => ({ default: ChartPlot })));
 
 export function Chart(props: ChartProps) {
   const { label, series, format, height = HEIGHT } = props;

@@ -2,7 +2,7 @@
 import { Check, Columns3, Copy } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useState } from "react";
-import { IconButton } from "./button.tsx";
+import { IconButton } from "../buttons.tsx";
 
 interface NamedColumn<R> {
   readonly id: string;

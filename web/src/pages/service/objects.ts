@@ -1,9 +1,10 @@
 /** What the page of a service needs from its objects. Pure. */
+import type { PodReport } from "../../../../src/verdicts/pod.ts";
 import type { Condition } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import type { ServicePod } from "./pod.ts";
+import type { ApiObject } from "../../api/kube.ts";
 
 export interface ServiceObjects {
   readonly service: InferenceService;
@@ -43,4 +44,9 @@ export function conditionOf(
 
 export function drainSecondsOf({ spec }: InferenceService): number {
   return spec.rollout.drainSeconds;
+}
+
+export interface ServicePod extends ApiObject {
+  readonly spec: { readonly nodeName?: string };
+  readonly status?: PodReport["status"];
 }

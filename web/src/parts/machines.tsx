@@ -1,9 +1,16 @@
-/** Memory of one machine: the budget as the track, a segment per claim, the reserve hatched, what is free named. */
+/** Memory of one machine as a bar, and a machine as a card: the same on every page. */
+
 import { CircleHelp } from "lucide-react";
 import type { ClaimRow, HostRow } from "../../../src/console/rows.ts";
-import { IconButton } from "./button.tsx";
+import { IconButton } from "./buttons.tsx";
 import { formatBytes } from "./format.ts";
 import { freeBytesOf } from "./free-bytes.ts";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { hrefOfMachine } from "../address/href.ts";
+import { keepNamespace } from "../address/search.ts";
+import type { Fact } from "./objects.tsx";
+import { State, Tag } from "./states.tsx";
 
 export interface MemoryBarProps {
   readonly host: Pick<
@@ -128,4 +135,61 @@ export function seriesOf(name: string): number {
   let sum = 0;
   for (let index = 0; index < name.length; index += 1) sum = (sum * 31 + name.charCodeAt(index)) >>> 0;
   return (sum % SERIES) + 1;
+}
+
+/** A reader who may not list hosts knows neither their state nor their pressure. */
+export type CardMachine = MemoryBarProps["host"] &
+  Pick<HostRow, "kind" | "isStale"> &
+  Partial<Pick<HostRow, "state" | "pressure">>;
+
+/** A machine as a card: its name and state, what it is, its memory and some facts. */
+export function MachineCard({
+  machine,
+  about,
+  facts,
+  children,
+}: {
+  readonly machine: CardMachine;
+  /** Empty texts are left out. */
+  readonly about: readonly string[];
+  readonly facts: readonly Fact[];
+  readonly children?: ReactNode;
+}) {
+  return (
+    <Link to={hrefOfMachine(machine) as "/"} search={keepNamespace} className="card machine-card">
+      <div className="spread">
+        <h2 className="truncate">{machine.name}</h2>
+        {machine.state !== undefined && <State state={machine.state} />}
+      </div>
+      <p className="muted small">{about.filter(Boolean).join(" · ")}</p>
+      <MemoryBar host={machine} />
+      <dl className="machine-card-facts small">
+        {facts.map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd className="truncate">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <Marks machine={machine} />
+      {children}
+    </Link>
+  );
+}
+
+/** What the state does not say. */
+function Marks({ machine: { isCordoned, isStale, pressure, state } }: { readonly machine: CardMachine }) {
+  const isPressed = pressure === "Warning" || pressure === "Critical";
+  const hasStale = isStale && state?.level !== "bad";
+  const hasCordoned = isCordoned && state?.level !== "idle";
+  if (!hasCordoned && !hasStale && !isPressed) return null;
+  return (
+    <div className="row">
+      {hasStale && <Tag level="warn">Stale</Tag>}
+      {hasCordoned && <Tag>Cordoned</Tag>}
+      {isPressed && (
+        <Tag level={pressure === "Critical" ? "bad" : "warn"}>{`Memory pressure: ${pressure}`}</Tag>
+      )}
+    </div>
+  );
 }
