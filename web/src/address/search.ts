@@ -1,6 +1,6 @@
 /** Query parameters that every page has: plain strings, so that addresses can be read and typed. */
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { createContext, useCallback, useContext } from "react";
+import { createContext, useCallback, useContext, useMemo } from "react";
 
 export type Search = Readonly<Record<string, string | undefined>>;
 
@@ -47,6 +47,15 @@ export const OnlyNamespace = createContext("");
 /** The namespace that the reader has chosen, or the only one; empty for all. */
 export function useNamespace(): string {
   return useSearchParam("ns", useContext(OnlyNamespace))[0];
+}
+
+/** The rows of that namespace. */
+export function useInNamespace<R extends { readonly namespace: string }>(rows: readonly R[]): readonly R[] {
+  const namespace = useNamespace();
+  return useMemo(
+    () => rows.filter((row) => namespace === "" || row.namespace === namespace),
+    [rows, namespace],
+  );
 }
 
 /** Another page has other filters, but the same namespace. */

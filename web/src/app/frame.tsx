@@ -1,4 +1,5 @@
 /** The frame of every page: rail, top bar, state of the link, content, and the keys of the whole console. */
+
 import { Link, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { Ellipsis, Moon, Plus, Search as SearchIcon, Sun, UserRound } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
@@ -16,6 +17,7 @@ import { COMMAND_KEY, NAVIGATION, type NavigationItem } from "./navigation.ts";
 import { SignIn } from "./sign-in.tsx";
 import "./frame.css";
 import { Tag } from "../parts/states.tsx";
+import { To } from "../address/to.tsx";
 
 const Palette = lazy(() =>
   import("./palette.tsx").then(({ Palette: component }) => ({ default: component })),
@@ -66,10 +68,10 @@ export function Frame() {
 function Rail({ sight }: { readonly sight: Sight }) {
   return (
     <nav className="rail" aria-label="Metalbridge">
-      <Link to="/" search={keepNamespace} className="brand">
+      <To path="/" className="brand">
         <img src="/console/icon.svg" alt="" width={20} height={20} />
         <span>Metalbridge</span>
-      </Link>
+      </To>
       <ul>
         {NAVIGATION.map((item) => (
           <li key={item.to}>
@@ -214,10 +216,10 @@ function PhoneBar() {
           <DropdownMenu.Content className="menu" align="end" sideOffset={8}>
             {rest.map(({ to, label, icon: Icon }) => (
               <DropdownMenu.Item key={to} asChild className="menu-item">
-                <Link to={to as "/"} search={keepNamespace}>
+                <To path={to}>
                   <Icon size={16} aria-hidden />
                   {label}
-                </Link>
+                </To>
               </DropdownMenu.Item>
             ))}
           </DropdownMenu.Content>

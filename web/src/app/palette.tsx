@@ -1,15 +1,16 @@
 /** The command palette: pages, actions and every service, host and model by name; and all keys of the console. */
+
 import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
 import { Dialog as Radix } from "radix-ui";
 import { useDeferredValue, useMemo, useState } from "react";
-import { hrefOfMachine } from "../address/href.ts";
 import { keepNamespace } from "../address/search.ts";
 import { useList } from "../live/hooks.ts";
 import { setTheme } from "../parts/theme.ts";
 import { NAVIGATION, COMMAND_KEY } from "./navigation.ts";
 import { Dialog, useBack } from "../parts/dialogs.tsx";
 import { hasWords } from "../parts/table/filters.tsx";
+import { hrefOfMachine } from "../address/to.tsx";
 
 /** Found objects of each kind. */
 const MAX_FOUND = 8;

@@ -1,4 +1,5 @@
 /** Sign-in, over the page: what the reader was doing stays. */
+
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { SignIn as SignInAnswer } from "../../../src/console/protocol.ts";

@@ -1,4 +1,5 @@
 /** What one page has not received yet. A page that is slow or hidden gets the newest rows once, not every change. */
+
 import type { Refusal, Topic } from "../../../src/console/protocol.ts";
 import type { Batch, LinkState, TopicBatch } from "./messages.ts";
 

@@ -1,4 +1,5 @@
 /** The key that the gateway wants. It goes to the server and is kept in the sealed session. */
+
 import { useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
@@ -6,7 +7,8 @@ import { needsKey, setGatewayKey } from "../api/gateway.ts";
 import { ConsoleError } from "../api/request.ts";
 import { Button, Command } from "./buttons.tsx";
 import { Field } from "./fields.tsx";
-import { Failure } from "./notices.tsx";
+import { Failure, Empty } from "./notices.tsx";
+import type { ServiceRow } from "../../../src/console/rows.ts";
 
 /** The server refuses longer ones. */
 const MAX_KEY = 1_000;
@@ -84,4 +86,24 @@ export function GatewayKeyForm({
       {error !== undefined && fault === undefined && <Failure error={error} />}
     </form>
   );
+}
+
+export function NoGateway() {
+  return (
+    <Empty
+      title="No gateway is configured"
+      why="A gateway gives all models one base URL, with keys, limits and fair queues. Start one, and start the server with its address:"
+      command="metalbridge gateway --address 127.0.0.1 --port 4000"
+    >
+      <Command>metalbridge server --gateway-url http://127.0.0.1:4000</Command>
+    </Empty>
+  );
+}
+
+/** Changes when services come, go, start to serve or stop: the gateway's list is then read again. */
+export function versionOf(rows: readonly ServiceRow[]): string {
+  return rows
+    .map(({ namespace, name, phase }) => `${namespace}/${name} ${phase}`)
+    .sort()
+    .join();
 }

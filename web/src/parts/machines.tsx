@@ -5,12 +5,11 @@ import type { ClaimRow, HostRow } from "../../../src/console/rows.ts";
 import { IconButton } from "./buttons.tsx";
 import { formatBytes } from "./format.ts";
 import { freeBytesOf } from "./free-bytes.ts";
-import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { hrefOfMachine } from "../address/href.ts";
-import { keepNamespace } from "../address/search.ts";
 import type { Fact } from "./objects.tsx";
 import { State, Tag } from "./states.tsx";
+import { hrefOfMachine, To } from "../address/to.tsx";
+import { Empty } from "./notices.tsx";
 
 export interface MemoryBarProps {
   readonly host: Pick<
@@ -156,7 +155,7 @@ export function MachineCard({
   readonly children?: ReactNode;
 }) {
   return (
-    <Link to={hrefOfMachine(machine) as "/"} search={keepNamespace} className="card machine-card">
+    <To path={hrefOfMachine(machine)} className="card machine-card">
       <div className="spread">
         <h2 className="truncate">{machine.name}</h2>
         {machine.state !== undefined && <State state={machine.state} />}
@@ -173,7 +172,7 @@ export function MachineCard({
       </dl>
       <Marks machine={machine} />
       {children}
-    </Link>
+    </To>
   );
 }
 
@@ -192,4 +191,9 @@ function Marks({ machine: { isCordoned, isStale, pressure, state } }: { readonly
       )}
     </div>
   );
+}
+
+export function NoMachines({ why }: { readonly why: string }) {
+  const command = "metalbridge host add mini-1 --address 192.168.1.21";
+  return <Empty title="No machines yet" why={why} command={command} />;
 }

@@ -6,7 +6,9 @@ import { Failure, Skeleton } from "./notices.tsx";
 import type { ReactNode } from "react";
 import type { StateWord } from "../../../src/console/rows.ts";
 import { Ago, State } from "./states.tsx";
-import { type PlainColumn, PlainTable } from "./table/table.tsx";
+import { hrefOfMachine, To } from "../address/to.tsx";
+import { HIDDEN_NAMESPACE } from "./machines.tsx";
+import { type Column, Table } from "./table/table.tsx";
 
 export type Fact = readonly [label: string, value: ReactNode];
 
@@ -23,6 +25,30 @@ export function Facts({ facts }: { readonly facts: readonly Fact[] }) {
           </div>
         ))}
     </dl>
+  );
+}
+
+/** `service` is `namespace/name`; empty for one that the reader may not see. */
+export function ServiceLink({ service }: { readonly service: string }) {
+  if (service === "") return <span className="muted">{HIDDEN_NAMESPACE}</span>;
+  return (
+    <To path={`/services/${service}`}>
+      <bdi>{service}</bdi>
+    </To>
+  );
+}
+
+export function MachineLink({
+  name,
+  kind = "Host",
+}: {
+  readonly name: string;
+  readonly kind?: "Host" | "Node";
+}) {
+  return (
+    <To path={hrefOfMachine({ kind, name })} className="link truncate" title={name}>
+      <bdi>{name}</bdi>
+    </To>
   );
 }
 
@@ -45,7 +71,7 @@ export interface ShownCondition {
 export function Conditions({ conditions = [] }: { readonly conditions?: readonly ShownCondition[] }) {
   const sorted = [...conditions].sort((a, b) => rankOf(a) - rankOf(b) || a.type.localeCompare(b.type));
   return (
-    <PlainTable
+    <Table
       label="Status"
       rows={sorted}
       keyOf={({ type }) => type}
@@ -55,7 +81,7 @@ export function Conditions({ conditions = [] }: { readonly conditions?: readonly
   );
 }
 
-const CONDITIONS: readonly PlainColumn<ShownCondition>[] = [
+const CONDITIONS: readonly Column<ShownCondition>[] = [
   { id: "type", header: "Type", cell: ({ type }) => type },
   {
     id: "status",
@@ -122,7 +148,7 @@ export interface EventListProps {
   /** Another value asks again. */
   readonly version: string | undefined;
   /** Additional columns, before the message. */
-  readonly columns?: readonly PlainColumn<EventObject>[];
+  readonly columns?: readonly Column<EventObject>[];
 }
 
 export function EventList({ namespace, selectors, version, columns = [] }: EventListProps) {
@@ -140,7 +166,7 @@ export function EventList({ namespace, selectors, version, columns = [] }: Event
   if (data === undefined) return <Skeleton />;
   const sorted = [...data].sort((a, b) => timeOf(b).localeCompare(timeOf(a)));
   return (
-    <PlainTable
+    <Table
       label="Events"
       rows={sorted}
       keyOf={({ metadata }) => metadata.uid ?? metadata.name}
@@ -150,7 +176,7 @@ export function EventList({ namespace, selectors, version, columns = [] }: Event
   );
 }
 
-const EVENTS: readonly PlainColumn<EventObject>[] = [
+const EVENTS: readonly Column<EventObject>[] = [
   {
     id: "type",
     header: "Type",

@@ -1,4 +1,5 @@
 /** The dialog that deploys a model. `choice` is what the address says: `new`, or the name of a catalog model. */
+
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
@@ -21,6 +22,7 @@ import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import type { DeployYamlProps } from "./yaml-fields.tsx";
 import "./deploy.css";
 import { StartOf } from "../../parts/start/start.tsx";
+import { To } from "../../address/to.tsx";
 
 export function Deploy({ choice, onClose }: { readonly choice: string; readonly onClose: () => void }) {
   const action = useDeploy();
@@ -63,14 +65,9 @@ function Started({
         You can close this dialog at any time: the page of the service shows the same.
       </p>
       <footer className="row end">
-        <Link
-          to={`/services/${service}` as "/"}
-          search={keepNamespace}
-          className="button button-plain"
-          onClick={onClose}
-        >
+        <To path={`/services/${service}`} className="button button-plain" onClick={onClose}>
           Open the service
-        </Link>
+        </To>
         <Link
           to={"/playground" as "/"}
           search={(before: object) => ({ ...(keepNamespace(before) as object), service }) as never}

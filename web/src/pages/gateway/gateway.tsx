@@ -1,19 +1,17 @@
-/** The page Gateway: model names, keys, queues. */
-
-import { Link } from "@tanstack/react-router";
-import { type ReactNode, useMemo } from "react";
+import { useMemo } from "react";
 import type { QueueRow } from "../../../../src/console/rows.ts";
-import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
+import { useNamespace, useSearchParam } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { type Live, useList } from "../../live/hooks.ts";
 import { formatCount, formatDuration } from "../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { Empty } from "../../parts/notices.tsx";
 import { Page, Tabs } from "../../parts/page.tsx";
-import { type Column, DataTable } from "../../parts/table/table.tsx";
+import { type Column, figure, Table } from "../../parts/table/table.tsx";
 import { KeysTab } from "./keys/keys-tab.tsx";
 import { ModelsTab } from "./models-tab.tsx";
 import "./gateway.css";
-import { Command } from "../../parts/buttons.tsx";
+import { NoGateway } from "../../parts/gateway-key-form.tsx";
+import { ServiceLink } from "../../parts/objects.tsx";
 
 export function GatewayPage() {
   const session = useSession();
@@ -30,14 +28,15 @@ export function GatewayPage() {
             {
               id: "models",
               label: "Models",
-              content: () => (session.hasGateway ? <ModelsTab gatewayUrl={session.gatewayUrl} /> : <None />),
+              content: () =>
+                session.hasGateway ? <ModelsTab gatewayUrl={session.gatewayUrl} /> : <NoGateway />,
             },
             { id: "keys", label: "Keys", content: () => <KeysTab queues={queues.rows} /> },
             {
               id: "queues",
               label: "Queues",
               ...(waiting > 0 && { count: waiting }),
-              content: () => <QueuesTab queues={queues} hasGateway={session.hasGateway} none={<None />} />,
+              content: () => <QueuesTab queues={queues} hasGateway={session.hasGateway} />,
             },
           ]}
         />
@@ -46,51 +45,37 @@ export function GatewayPage() {
   );
 }
 
-function None() {
-  return (
-    <Empty
-      title="No gateway is configured"
-      why="A gateway gives all models one base URL, with keys, limits and fair queues. Start one, and start the server with its address:"
-      command="metalbridge gateway --address 127.0.0.1 --port 4000"
-    >
-      <Command>metalbridge server --gateway-url http://127.0.0.1:4000</Command>
-    </Empty>
-  );
-}
-
 /** Requests that wait for a replica, by service and key. */
 function QueuesTab({
-  queues: { rows, isSynced, refusal },
+  queues,
   hasGateway,
-  none,
 }: {
   readonly queues: Live<QueueRow>;
   readonly hasGateway: boolean;
-  readonly none: ReactNode;
 }) {
   const namespace = useNamespace();
   const shown = useMemo(
-    () => rows.filter(({ service }) => namespace === "" || service.startsWith(`${namespace}/`)),
-    [rows, namespace],
+    () => queues.rows.filter(({ service }) => namespace === "" || service.startsWith(`${namespace}/`)),
+    [queues.rows, namespace],
   );
-  if (refusal !== undefined) return <Failure error={refusal} />;
-  if (!isSynced) return <Skeleton />;
-  if (rows.length === 0 && !hasGateway) return none;
-  if (rows.length === 0)
-    return (
-      <Empty
-        title="No queues yet"
-        why="Requests that wait for a replica appear here, with the keys they belong to."
-      />
-    );
   return (
-    <DataTable
-      id="queues"
+    <Table
       label="Queues"
       rows={shown}
+      of={queues}
       keyOf={({ service }) => service}
       columns={COLUMNS}
-      defaultSort="-waiting"
+      none={
+        hasGateway || queues.rows.length > 0 ? (
+          <Empty
+            title="No queues yet"
+            why="Requests that wait for a replica appear here, with the keys they belong to."
+          />
+        ) : (
+          <NoGateway />
+        )
+      }
+      list={{ id: "queues", defaultSort: "-waiting" }}
     />
   );
 }
@@ -100,21 +85,10 @@ const COLUMNS: readonly Column<QueueRow>[] = [
     id: "service",
     header: "Service",
     value: ({ service }) => service,
-    cell: ({ service }) => (
-      <Link to={`/services/${service}` as "/"} search={keepNamespace} className="link">
-        <bdi>{service}</bdi>
-      </Link>
-    ),
+    cell: ({ service }) => <ServiceLink service={service} />,
     width: "minmax(140px, 2fr)",
   },
-  {
-    id: "waiting",
-    header: "Waiting",
-    value: ({ waiting }) => waiting,
-    cell: ({ waiting }) => formatCount(waiting),
-    width: "80px",
-    isNumber: true,
-  },
+  figure("waiting", "Waiting", ({ waiting }) => waiting, formatCount, "80px"),
   {
     id: "longest",
     header: "Longest wait",

@@ -1,18 +1,18 @@
 /** The names under which clients reach each service. */
+
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { ServiceRow, StateWord } from "../../../../src/console/rows.ts";
-import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
+import { useNamespace } from "../../address/search.ts";
 import { type GatewayModel, gatewayModelsQuery } from "../../api/gateway.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatCount, formatCut, whyCut } from "../../parts/format.ts";
-import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
-import { Empty, Skeleton } from "../../parts/notices.tsx";
-import { type Column, DataTable } from "../../parts/table/table.tsx";
+import { GatewayFailure, versionOf } from "../../parts/gateway-key-form.tsx";
+import { Empty } from "../../parts/notices.tsx";
+import { type Column, stateColumn, Table } from "../../parts/table/table.tsx";
 import { Command, CopyButton } from "../../parts/buttons.tsx";
-import { State } from "../../parts/states.tsx";
-import { countOf, Filter } from "../../parts/table/filters.tsx";
+import { ServiceLink } from "../../parts/objects.tsx";
+import type { ListFilter } from "../../parts/table/filters.tsx";
 
 interface NameRow {
   readonly model: GatewayModel;
@@ -27,45 +27,40 @@ export function ModelsTab({ gatewayUrl }: { readonly gatewayUrl: string }) {
   const version = useMemo(() => versionOf(services.rows), [services.rows]);
   const { data, error, isPending, refetch } = useQuery(gatewayModelsQuery(version));
   const namespace = useNamespace();
-  const [words, setWords] = useSearchParam("q");
   const base = gatewayUrl.replace(/\/+$/, "");
   const all = useMemo(() => nameRows(data ?? [], services.rows, base), [data, services.rows, base]);
-  const rows = useMemo(
-    () => all.filter((row) => isFound(row, namespace, words.toLowerCase())),
-    [all, namespace, words],
+  const here = useMemo(
+    () => all.filter(({ model }) => namespace === "" || model.service.startsWith(`${namespace}/`)),
+    [all, namespace],
   );
   if (error !== null) return <GatewayFailure error={error} onRetry={() => void refetch()} />;
-  if (isPending) return <Skeleton />;
   return (
     <div className="stack">
       <dl className="gateway-urls">
         <BaseUrl label="Base URL for OpenAI clients" url={`${base}/v1`} />
         <BaseUrl label="Base URL for Anthropic clients" url={base} />
       </dl>
-      {all.length === 0 ? (
-        <Empty
-          title="No models yet"
-          why="Each service appears here under its public names as soon as it exists."
-        />
-      ) : (
-        <DataTable
-          id="gateway-models"
-          label="Models"
-          rows={rows}
-          keyOf={({ model }) => `${model.id} ${model.service}`}
-          columns={COLUMNS}
-          defaultSort="name"
-          toolbar={
-            <>
-              <Filter label="Filter" words={words} onChange={setWords} />
-              <span className="muted small number">{countOf(rows.length, all.length)}</span>
-            </>
-          }
-        />
-      )}
+      <Table
+        label="Models"
+        rows={here}
+        of={{ isSynced: !isPending, refusal: undefined }}
+        keyOf={({ model }) => `${model.id} ${model.service}`}
+        columns={COLUMNS}
+        none={
+          <Empty
+            title="No models yet"
+            why="Each service appears here under its public names as soon as it exists."
+          />
+        }
+        list={{ id: "gateway-models", defaultSort: "name", filter: FILTER }}
+      />
     </div>
   );
 }
+
+const FILTER: ListFilter<NameRow> = {
+  textsOf: ({ model: { id, aliases, service } }) => [id, ...aliases, service],
+};
 
 function BaseUrl({ label, url }: { readonly label: string; readonly url: string }) {
   return (
@@ -97,20 +92,10 @@ const COLUMNS: readonly Column<NameRow>[] = [
     id: "service",
     header: "Service",
     value: ({ model }) => model.service,
-    cell: ({ model }) => (
-      <Link to={`/services/${model.service}` as "/"} search={keepNamespace} className="link">
-        <bdi>{model.service}</bdi>
-      </Link>
-    ),
+    cell: ({ model }) => <ServiceLink service={model.service} />,
     width: "minmax(128px, 1.5fr)",
   },
-  {
-    id: "state",
-    header: "State",
-    value: ({ state }) => state.word,
-    cell: ({ state }) => <State state={state} />,
-    width: "minmax(136px, 1fr)",
-  },
+  stateColumn("minmax(136px, 1fr)"),
   { id: "mode", header: "API", value: ({ model }) => model.mode, width: "80px" },
   {
     id: "context",
@@ -161,18 +146,4 @@ function nameRows(
     cut: known.get(model.service)?.contextCut,
     baseUrl: `${base}/s/${model.service}/v1`,
   }));
-}
-
-function isFound({ model: { id, aliases, service } }: NameRow, namespace: string, words: string): boolean {
-  if (namespace !== "" && !service.startsWith(`${namespace}/`)) return false;
-  const all = [id, ...aliases, service].join(" ").toLowerCase();
-  return words.split(/\s+/).every((word) => all.includes(word));
-}
-
-/** Changes when services come, go, start to serve or stop. */
-function versionOf(rows: readonly ServiceRow[]): string {
-  return rows
-    .map(({ namespace, name, phase }) => `${namespace}/${name} ${phase}`)
-    .sort()
-    .join();
 }

@@ -1,11 +1,10 @@
 /** Cordon, uncordon and drain of a machine: in numbers what they do, before and after. */
+
 import { useMutation } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Host } from "../../../../src/api/host.ts";
 import { CORDON, DRAIN, type HostChange, leavingState, UNCORDON } from "../../../../src/api/host-change.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { keepNamespace } from "../../address/search.ts";
 import { type ApiObject, mergePatch } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
@@ -15,6 +14,7 @@ import { Done } from "../../parts/notices.tsx";
 import { type Machine, drainEffect } from "./running.ts";
 import { plural } from "../../parts/format.ts";
 import { State } from "../../parts/states.tsx";
+import { To } from "../../address/to.tsx";
 
 interface MachineChange {
   readonly set: (change: HostChange) => void;
@@ -133,14 +133,9 @@ export function CordonNotice({ machine }: { readonly machine: Machine }) {
         <p className="prose">
           Services that wait for it:{" "}
           {waiting.map(({ namespace, name: service }) => (
-            <Link
-              key={`${namespace}/${service}`}
-              to={`/services/${namespace}/${service}` as "/"}
-              search={keepNamespace}
-              className="link"
-            >
+            <To path={`/services/${namespace}/${service}`} key={`${namespace}/${service}`}>
               {`${namespace}/${service} `}
-            </Link>
+            </To>
           ))}
         </p>
       )}

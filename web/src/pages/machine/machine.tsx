@@ -8,11 +8,11 @@ import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.t
 import { Page, Section } from "../../parts/page.tsx";
 import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./actions.tsx";
 import type { Machine } from "./running.ts";
-import { MachineTabs, ServiceLink } from "./tabs.tsx";
+import { MachineTabs } from "./tabs.tsx";
 import "./machine.css";
-import { type Fact, Facts } from "../../parts/objects.tsx";
+import { type Fact, Facts, ServiceLink } from "../../parts/objects.tsx";
 import { Ago, State, Tag } from "../../parts/states.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 export function HostPage() {
   return <MachinePage kind="Host" />;
@@ -63,7 +63,7 @@ function MachinePage({ kind }: { readonly kind: Machine["kind"] }) {
         <Section title="Memory by claim" aside={<MemoryHelp />}>
           <div className="machine-memory">
             <MemoryBar host={row} />
-            <PlainTable
+            <Table
               label="Memory by claim"
               rows={row.claims}
               keyOf={({ service, replica }) => `${service} ${replica}`}
@@ -98,7 +98,7 @@ function ServiceMark({ service }: { readonly service: string }) {
   );
 }
 
-const CLAIMS: readonly PlainColumn<ClaimRow>[] = [
+const CLAIMS: readonly Column<ClaimRow>[] = [
   { id: "service", header: "Service", cell: ({ service }) => <ServiceMark service={service} /> },
   { id: "replica", header: "Replica", cell: ({ replica }) => <bdi>{replica}</bdi> },
   { id: "phase", header: "Phase", cell: ({ phase }) => phase },

@@ -1,18 +1,16 @@
 /** The tabs of a machine: what runs on it, its models, its conditions and what has happened. */
 
-import { Link } from "@tanstack/react-router";
 import type { HostInstalled, HostModel, HostStatus } from "../../../../src/api/host.ts";
-import { keepNamespace, useSearchParam } from "../../address/search.ts";
-import { Events, Conditions } from "../../parts/objects.tsx";
+import { useSearchParam } from "../../address/search.ts";
+import { Events, Conditions, ServiceLink } from "../../parts/objects.tsx";
 import { formatBytes, formatRate } from "../../parts/format.ts";
 import { Section, type Tab, Tabs } from "../../parts/page.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
 import { FittingModels } from "./fitting-models.tsx";
 import { type HistoryEntry, hostHistory } from "./history.ts";
 import { type Machine, type Running, runningOn } from "./running.ts";
-import { HIDDEN_NAMESPACE } from "../../parts/machines.tsx";
 import { Ago, State, Tag } from "../../parts/states.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 export function MachineTabs({ machine }: { readonly machine: Machine }) {
   const { kind, object } = machine;
@@ -38,19 +36,10 @@ export function MachineTabs({ machine }: { readonly machine: Machine }) {
   return <Tabs value={tab} onChange={setTab} tabs={tabs} />;
 }
 
-export function ServiceLink({ service }: { readonly service: string }) {
-  if (service === "") return <span className="muted">{HIDDEN_NAMESPACE}</span>;
-  return (
-    <Link to={`/services/${service}` as "/"} search={keepNamespace} className="link">
-      <bdi>{service}</bdi>
-    </Link>
-  );
-}
-
 function runningTab(machine: Machine): Tab {
   const label = machine.kind === "Host" ? "Replicas" : "Pods";
   const content = () => (
-    <PlainTable
+    <Table
       label={label}
       rows={runningOn(machine)}
       keyOf={({ key }) => key}
@@ -76,7 +65,7 @@ function hostTabs({ object, running }: Extract<Machine, { kind: "Host" }>): type
     { id: "fits", label: "Models that fit", content: () => <FittingModels name={metadata.name} /> },
   ];
   const history = () => (
-    <PlainTable
+    <Table
       label="History"
       rows={hostHistory(object, running)}
       keyOf={({ key }) => key}
@@ -87,7 +76,7 @@ function hostTabs({ object, running }: Extract<Machine, { kind: "Host" }>): type
   return { models, history: [{ id: "history", label: "History", content: history }] };
 }
 
-const RUNNING: readonly PlainColumn<Running>[] = [
+const RUNNING: readonly Column<Running>[] = [
   { id: "state", header: "Phase", cell: ({ state }) => <State state={state} /> },
   { id: "service", header: "Service", cell: ({ service }) => <ServiceLink service={service} /> },
   {
@@ -98,12 +87,12 @@ const RUNNING: readonly PlainColumn<Running>[] = [
   },
 ];
 
-const PODS: readonly PlainColumn<Running>[] = [
+const PODS: readonly Column<Running>[] = [
   { id: "pod", header: "Pod", cell: ({ name }) => <bdi>{name}</bdi> },
   ...RUNNING,
 ];
 
-const REPLICAS: readonly PlainColumn<Running>[] = [
+const REPLICAS: readonly Column<Running>[] = [
   { id: "replica", header: "Replica", cell: ({ name }) => <bdi>{name}</bdi> },
   ...RUNNING,
   { id: "claim", header: "Claimed", cell: ({ claimBytes }) => formatBytes(claimBytes), isNumber: true },
@@ -111,7 +100,7 @@ const REPLICAS: readonly PlainColumn<Running>[] = [
   { id: "restarts", header: "Restarts", cell: ({ restarts }) => restarts, isNumber: true },
 ];
 
-const HISTORY: readonly PlainColumn<HistoryEntry>[] = [
+const HISTORY: readonly Column<HistoryEntry>[] = [
   { id: "when", header: "When", cell: ({ at }) => <Ago at={at} /> },
   { id: "what", header: "What", cell: ({ subject }) => <bdi>{subject}</bdi> },
   { id: "change", header: "Change", cell: ({ state }) => <State state={state} /> },
@@ -124,7 +113,7 @@ function ModelsOnDisk({ status }: { readonly status: HostStatus | undefined }) {
   const { models = [], installed = [], installedLeftOut = 0 } = status ?? {};
   return (
     <div className="detail-tabs">
-      <PlainTable
+      <Table
         label={"Models on disk"}
         rows={models}
         keyOf={({ source }) => source}
@@ -133,7 +122,7 @@ function ModelsOnDisk({ status }: { readonly status: HostStatus | undefined }) {
       />
       <Section title="Models of other programs">
         <p className="muted prose">Metalbridge can serve them, but does not manage them.</p>
-        <PlainTable
+        <Table
           label="Models of other programs"
           rows={installed}
           keyOf={({ runtime, source }) => `${runtime} ${source}`}
@@ -146,7 +135,7 @@ function ModelsOnDisk({ status }: { readonly status: HostStatus | undefined }) {
   );
 }
 
-const MODELS: readonly PlainColumn<HostModel>[] = [
+const MODELS: readonly Column<HostModel>[] = [
   { id: "source", header: "Model", cell: ({ source }) => <bdi>{source}</bdi>, isWide: true },
   { id: "state", header: "State", cell: (model) => <ModelMarks model={model} /> },
   { id: "size", header: "Size", cell: ({ sizeBytes }) => formatBytes(sizeBytes), isNumber: true },
@@ -177,7 +166,7 @@ function ModelMarks({ model: { damaged, inUse, pinned } }: { readonly model: Hos
   );
 }
 
-const INSTALLED: readonly PlainColumn<HostInstalled>[] = [
+const INSTALLED: readonly Column<HostInstalled>[] = [
   { id: "source", header: "Model", cell: ({ source }) => <bdi>{source}</bdi>, isWide: true },
   { id: "program", header: "Program", cell: ({ runtime }) => runtime },
   { id: "size", header: "Size", cell: ({ sizeBytes }) => formatBytes(sizeBytes), isNumber: true },

@@ -1,6 +1,7 @@
 /** The page of one model. */
+
 import { useMutation } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { downloadText, downloadWord, secondsLeft, shareOf } from "../../../../src/verdicts/download.ts";
 import type { Model, ModelStatus } from "../../../../src/api/model.ts";
@@ -11,13 +12,13 @@ import { useRight } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { Confirm } from "../../parts/dialogs.tsx";
-import { Events, Conditions, type Fact, Facts } from "../../parts/objects.tsx";
+import { Events, Conditions, type Fact, Facts, MachineLink, ServiceLink } from "../../parts/objects.tsx";
 import { formatBytes, formatCount, formatRate, formatDuration } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
 import { Page, Section, Tabs } from "../../parts/page.tsx";
 import { YamlView } from "../../parts/yaml/view.tsx";
 import { Ago, Progress, State } from "../../parts/states.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 /** The page of one model. */
 export function ModelPage() {
@@ -117,9 +118,7 @@ function UsedBy({ services }: { readonly services: readonly string[] }) {
         <ul className="wrap">
           {services.map((service) => (
             <li key={service}>
-              <Link to={`/services/${service}` as "/"} search={keepNamespace} className="link">
-                <bdi>{service}</bdi>
-              </Link>
+              <ServiceLink service={service} />
             </li>
           ))}
         </ul>
@@ -144,7 +143,7 @@ function ModelTabs({ model }: { readonly model: Model }) {
           label: "Copies",
           count: copies.length,
           content: () => (
-            <PlainTable
+            <Table
               label="Copies"
               rows={copies}
               keyOf={({ place }) => place}
@@ -158,7 +157,7 @@ function ModelTabs({ model }: { readonly model: Model }) {
           label: "Benchmarks",
           count: benchmarks.length,
           content: () => (
-            <PlainTable
+            <Table
               label="Benchmarks"
               rows={benchmarks}
               keyOf={({ deviceClass, runtime, build }) => `${deviceClass} ${runtime} ${build}`}
@@ -206,18 +205,11 @@ function copiesOf(status: ModelStatus | undefined): readonly CopyRow[] {
   return [...hosts, { place, host: "", sizeBytes: cache.bytes }];
 }
 
-const COPIES: readonly PlainColumn<CopyRow>[] = [
+const COPIES: readonly Column<CopyRow>[] = [
   {
     id: "host",
     header: "Host",
-    cell: ({ host, place }) =>
-      host === "" ? (
-        place
-      ) : (
-        <Link to={`/hosts/${encodeURIComponent(host)}` as "/"} search={keepNamespace} className="link">
-          {host}
-        </Link>
-      ),
+    cell: ({ host, place }) => (host === "" ? place : <MachineLink name={host} />),
   },
   {
     id: "size",
@@ -235,7 +227,7 @@ const COPIES: readonly PlainColumn<CopyRow>[] = [
 
 type Benchmark = NonNullable<ModelStatus["benchmarks"]>[number];
 
-const BENCHMARKS: readonly PlainColumn<Benchmark>[] = [
+const BENCHMARKS: readonly Column<Benchmark>[] = [
   {
     id: "class",
     header: "Device class",

@@ -1,57 +1,44 @@
 /** All models: where their weights are, what is downloaded, who uses them. */
-import { useMemo } from "react";
+
 import type { DownloadRow, ModelRow } from "../../../../src/console/rows.ts";
-import { useNamespace, useSearchParam } from "../../address/search.ts";
 import { useHiddenNamespace } from "../../address/sight.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount } from "../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { Empty, Failure } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { type Column, DataTable, namespacedKey } from "../../parts/table/table.tsx";
+import { type Column, namespacedKey, figure, namespaceColumn, Table } from "../../parts/table/table.tsx";
 import "./models.css";
 import { shareOf, sumOfDownloads } from "../../../../src/verdicts/download.ts";
 import { countReady, Progress, State } from "../../parts/states.tsx";
-import { countOf, Filter, hasWords } from "../../parts/table/filters.tsx";
+import { useInNamespace } from "../../address/search.ts";
+import { hrefOfModel } from "../../address/to.tsx";
+import type { ListFilter } from "../../parts/table/filters.tsx";
 
 export function ModelsPage() {
   const models = useList("models");
-  const namespace = useNamespace();
-  const [words, setWords] = useSearchParam("q");
-  const here = useMemo(
-    () => models.rows.filter((row) => namespace === "" || row.namespace === namespace),
-    [models.rows, namespace],
-  );
-  const shown = useMemo(() => here.filter((row) => isFound(row, words)), [here, words]);
-  const ready = countReady(here);
+  const here = useInNamespace(models.rows);
+  const subtitle = here.length > 0 ? `${countReady(here)} of ${here.length} ready` : undefined;
   return (
-    <Page
-      title="Models"
-      subtitle={models.isSynced && here.length > 0 ? `${ready} of ${here.length} ready` : undefined}
-      isWide
-    >
-      {models.refusal !== undefined && <Failure error={models.refusal} />}
-      {!models.isSynced && models.refusal === undefined && <Skeleton />}
-      {models.isSynced && here.length === 0 && <NoModels />}
-      {here.length > 0 && (
-        <DataTable
-          id="models"
-          label="Models"
-          rows={shown}
-          keyOf={namespacedKey}
-          columns={COLUMNS}
-          hrefOf={hrefOfModel}
-          defaultSort="name"
-          toolbar={
-            <>
-              <Filter label="Filter by name, source or format" words={words} onChange={setWords} />
-              <span className="muted small number">{countOf(shown.length, here.length)}</span>
-            </>
-          }
-        />
-      )}
+    <Page title="Models" subtitle={subtitle} isWide>
+      <Table
+        label="Models"
+        rows={here}
+        of={models}
+        keyOf={namespacedKey}
+        columns={COLUMNS}
+        none={<NoModels />}
+        list={{ id: "models", hrefOf: hrefOfModel, defaultSort: "name", filter: FILTER }}
+      />
     </Page>
   );
 }
+
+const FILTER: ListFilter<ModelRow> = {
+  label: "Filter by name, source or format",
+  textsOf: ({ namespace, name, source, format, quantization, state, attention }) => [
+    ...[namespace, name, source, format, quantization, state.word, attention?.reason ?? ""],
+  ],
+};
 
 function NoModels() {
   const hidden = useHiddenNamespace("models");
@@ -65,25 +52,9 @@ function NoModels() {
   );
 }
 
-function hrefOfModel({ namespace, name }: ModelRow): string {
-  return `/models/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
-}
-
-function isFound(row: ModelRow, words: string): boolean {
-  const { namespace, name, source, format, quantization, state, attention } = row;
-  const texts = [namespace, name, source, format, quantization, state.word, attention?.reason ?? ""];
-  return hasWords(texts, words);
-}
-
 const COLUMNS: readonly Column<ModelRow>[] = [
   { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(104px, 1.2fr)" },
-  {
-    id: "namespace",
-    header: "Namespace",
-    value: ({ namespace }) => namespace,
-    cell: ({ namespace }) => <span className="muted">{namespace}</span>,
-    width: "minmax(72px, 0.7fr)",
-  },
+  namespaceColumn(),
   {
     id: "state",
     header: "State",
@@ -109,14 +80,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     value: ({ format, quantization }) => `${format} ${quantization}`.trim(),
     width: "minmax(92px, 0.8fr)",
   },
-  {
-    id: "size",
-    header: "Size",
-    value: ({ sizeBytes }) => sizeBytes,
-    cell: ({ sizeBytes }) => formatBytes(sizeBytes),
-    width: "64px",
-    isNumber: true,
-  },
+  figure("size", "Size", ({ sizeBytes }) => sizeBytes, formatBytes, "64px"),
   {
     id: "downloads",
     header: "Downloads",
@@ -126,27 +90,15 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     isWideOnly: true,
   },
   {
-    id: "copies",
-    header: "Copies",
-    value: ({ copies }) => copies.length,
+    ...figure("copies", "Copies", ({ copies }) => copies.length, formatCount, "48px"),
     cell: ({ copies }) => <span title={copies.join(", ")}>{formatCount(copies.length)}</span>,
-    width: "48px",
-    isNumber: true,
   },
   {
-    id: "services",
-    header: "Services",
-    value: ({ services }) => services.length,
+    ...figure("services", "Services", ({ services }) => services.length, formatCount, "56px"),
     cell: ({ services }) => <span title={services.join(", ")}>{formatCount(services.length)}</span>,
-    width: "56px",
-    isNumber: true,
   },
   {
-    id: "benchmarks",
-    header: "Benchmarks",
-    value: ({ benchmarks }) => benchmarks,
-    width: "88px",
-    isNumber: true,
+    ...figure("benchmarks", "Benchmarks", ({ benchmarks }) => benchmarks, formatCount, "88px"),
     isOptional: true,
   },
 ];

@@ -1,7 +1,7 @@
 /** What needs a person, across machines, services and models: worst first, equal causes together. Pure. */
 
 import type { Attention, HostRow, ModelRow, ServiceRow, StateWord } from "../../../../src/console/rows.ts";
-import { hrefOfMachine } from "../../address/href.ts";
+import { hrefOfMachine } from "../../address/to.tsx";
 
 export interface AttentionItem {
   readonly kind: "host" | "service" | "model";

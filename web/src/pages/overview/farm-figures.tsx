@@ -1,12 +1,12 @@
 /** The key figures of the farm. */
-import { Link } from "@tanstack/react-router";
+
 import type { ReactNode } from "react";
 import type { FarmRow, QueueRow } from "../../../../src/console/rows.ts";
-import { keepNamespace } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
 import { countReady } from "../../parts/states.tsx";
+import { To } from "../../address/to.tsx";
 
 /** Size of the line of tokens. */
 const WIDTH = 120;
@@ -28,13 +28,17 @@ export function FarmFigures() {
       <Figure
         label="Machines ready"
         value={formatCount(hosts && countReady(hosts))}
-        detail={<To path="/hosts">{hostsDetail}</To>}
+        detail={
+          <To path="/hosts" className="">
+            {hostsDetail}
+          </To>
+        }
       />
       <Figure
         label="Services ready"
         value={formatCount(services?.ready)}
         detail={
-          <To path="/services">
+          <To path="/services" className="">
             {services === undefined ? "no right to see services" : `of ${formatCount(services.total)}`}
           </To>
         }
@@ -72,14 +76,6 @@ function Queue({ queues }: { readonly queues: readonly QueueRow[] }) {
       value={formatCount(waiting)}
       detail={waiting === 0 ? "none waiting" : `longest ${formatDuration(longest * 1_000)}`}
     />
-  );
-}
-
-function To({ path, children }: { readonly path: string; readonly children: string }) {
-  return (
-    <Link to={path as "/"} search={keepNamespace}>
-      {children}
-    </Link>
   );
 }
 

@@ -1,10 +1,8 @@
 /** The page Overview: the farm in figures, what needs a person, the machines. */
 
-import { Link } from "@tanstack/react-router";
 import { Fragment, useMemo } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
-import { hrefOfMachine, hrefOfService } from "../../address/href.ts";
-import { keepNamespace, useNamespace } from "../../address/search.ts";
+import { useNamespace } from "../../address/search.ts";
 import { joinLists, type Live, useList, useNow } from "../../live/hooks.ts";
 import { MemoryBar, MemoryHelp } from "../../parts/machines.tsx";
 import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
@@ -14,6 +12,7 @@ import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
 import { Command } from "../../parts/buttons.tsx";
 import { Ago, State } from "../../parts/states.tsx";
+import { hrefOfMachine, hrefOfService, To } from "../../address/to.tsx";
 
 const MACHINES = 12;
 
@@ -111,9 +110,9 @@ function Quiet({
       {newest !== undefined && (
         <p className="muted">
           Newest service:{" "}
-          <Link to={hrefOfService(newest) as "/"} search={keepNamespace} className="link">
+          <To path={hrefOfService(newest)}>
             {newest.namespace}/{newest.name}
-          </Link>
+          </To>
           , <Ago at={newest.createdAt} />
         </p>
       )}
@@ -129,9 +128,7 @@ function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
   const all = (
     <span className="row">
       <MemoryHelp />
-      <Link to={"/hosts" as "/"} search={keepNamespace} className="link">
-        {hosts.length === 1 ? "All machines" : `All ${hosts.length} machines`}
-      </Link>
+      <To path="/hosts">{hosts.length === 1 ? "All machines" : `All ${hosts.length} machines`}</To>
     </span>
   );
   return (
@@ -139,17 +136,13 @@ function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
       <ul className="cards">
         {fullest.slice(0, MACHINES).map((host) => (
           <li key={`${host.kind}/${host.name}`}>
-            <Link
-              to={hrefOfMachine(host) as "/"}
-              search={keepNamespace}
-              className="card stack gap-8 card-low"
-            >
+            <To path={hrefOfMachine(host)} className="card stack gap-8 card-low">
               <div className="spread">
                 <h3 className="truncate">{host.name}</h3>
                 <State state={host.state} />
               </div>
               <MemoryBar host={host} />
-            </Link>
+            </To>
           </li>
         ))}
       </ul>
@@ -199,8 +192,8 @@ function About({ group: { first, items } }: { readonly group: AttentionGroup }) 
 
 function ItemLink({ item: { href, name } }: { readonly item: AttentionItem }) {
   return (
-    <Link to={href as "/"} search={keepNamespace} className="link">
+    <To path={href}>
       <bdi>{name}</bdi>
-    </Link>
+    </To>
   );
 }

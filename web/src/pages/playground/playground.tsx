@@ -7,9 +7,9 @@ import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { gatewayModelsQuery } from "../../api/gateway.ts";
 import { useSession } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
-import { Button, Command } from "../../parts/buttons.tsx";
+import { Button } from "../../parts/buttons.tsx";
 import { Dialog } from "../../parts/dialogs.tsx";
-import { GatewayFailure, GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
+import { GatewayFailure, GatewayKeyForm, NoGateway, versionOf } from "../../parts/gateway-key-form.tsx";
 import { Empty, Skeleton } from "../../parts/notices.tsx";
 import { Page, Tabs } from "../../parts/page.tsx";
 import { ChatTab } from "./chat.tsx";
@@ -33,15 +33,7 @@ export function PlaygroundPage() {
       subtitle="Ask a service through the gateway, as your clients do."
       actions={hasGateway === true && keyButton}
     >
-      {hasGateway === false && (
-        <Empty
-          title="No gateway is configured"
-          why="A gateway gives all models one base URL, with keys, limits and fair queues. Start one, and start the server with its address:"
-          command="metalbridge gateway --address 127.0.0.1 --port 4000"
-        >
-          <Command>metalbridge server --gateway-url http://127.0.0.1:4000</Command>
-        </Empty>
-      )}
+      {hasGateway === false && <NoGateway />}
       {hasGateway === true && (
         <div className="playground">
           <Tabs
@@ -99,12 +91,4 @@ function WithOffers({ mode, Content }: { readonly mode: Mode; readonly Content: 
       </Button>
     </Empty>
   );
-}
-
-/** Changes when services come, go, start to serve or stop. */
-function versionOf(rows: readonly { readonly name: string; readonly phase: string }[]): string {
-  return rows
-    .map(({ name, phase }) => `${name} ${phase}`)
-    .sort()
-    .join();
 }

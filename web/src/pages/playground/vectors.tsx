@@ -12,7 +12,7 @@ import { Picker } from "./picker.tsx";
 import type { SnippetRequest } from "./request.ts";
 import { cosineSimilarity, linesOf } from "./similarity.ts";
 import { AnsweringHost } from "./turns.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 /** A table of more does not fit a screen. */
 const MAX_TEXTS = 12;
@@ -160,7 +160,7 @@ function Similarities({
   readonly vectors: EmbeddingAnswer["data"];
 }) {
   const rows = [...vectors].sort((a, b) => a.index - b.index);
-  const columns: readonly PlainColumn<(typeof rows)[number]>[] = [
+  const columns: readonly Column<(typeof rows)[number]>[] = [
     {
       id: "text",
       header: "Text",
@@ -172,7 +172,7 @@ function Similarities({
       isRowHeader: true,
     },
     ...rows.map(
-      (other): PlainColumn<(typeof rows)[number]> => ({
+      (other): Column<(typeof rows)[number]> => ({
         id: String(other.index),
         header: String(other.index + 1),
         cell: ({ embedding }) => cosineSimilarity(embedding, other.embedding).toFixed(2),
@@ -194,7 +194,7 @@ function Similarities({
         <span>Cosine similarity</span>
         <span>{`${rows[0]?.embedding.length ?? 0} dimensions`}</span>
       </p>
-      <PlainTable
+      <Table
         label="Cosine similarity"
         rows={rows}
         keyOf={({ index }) => String(index)}
@@ -214,7 +214,7 @@ function Ranked({
 }) {
   const ranked = results.toSorted((a, b) => b.relevance_score - a.relevance_score);
   return (
-    <PlainTable
+    <Table
       label="Rerank"
       rows={ranked}
       keyOf={({ index }) => String(index)}

@@ -1,6 +1,3 @@
-/** State, one sentence of why with its remedy, the endpoint, and facts. */
-import { Link } from "@tanstack/react-router";
-import { keepNamespace } from "../../address/search.ts";
 import { formatBytes, formatCut } from "../../parts/format.ts";
 import { startProgressOf } from "../../parts/start/progress.ts";
 import { StartSteps } from "../../parts/start/start.tsx";
@@ -8,6 +5,7 @@ import { conditionOf, type ServiceObjects } from "./objects.ts";
 import { Command } from "../../parts/buttons.tsx";
 import { Remedy } from "../../parts/notices.tsx";
 import { Ago, State } from "../../parts/states.tsx";
+import { To } from "../../address/to.tsx";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (
@@ -78,9 +76,7 @@ function Facts({ objects: { service, row } }: { readonly objects: ServiceObjects
       <div>
         <dt>Model</dt>
         <dd>
-          <Link to={`/models/${metadata.namespace}/${model}` as "/"} search={keepNamespace} className="link">
-            {model}
-          </Link>{" "}
+          <To path={`/models/${metadata.namespace}/${model}`}>{model}</To>{" "}
           <span className="muted">{status?.model?.quantization}</span>
         </dd>
       </div>

@@ -1,15 +1,15 @@
 /** Why the replicas run where they run, and what other hosts lack. */
-import { Link } from "@tanstack/react-router";
+
 import type { ServicePlacement } from "../../../../src/api/inference-service/index.ts";
 import type { StateWord } from "../../../../src/console/rows.ts";
-import { keepNamespace } from "../../address/search.ts";
 import { formatBytes, plural } from "../../parts/format.ts";
 import { Empty } from "../../parts/notices.tsx";
 import { Section } from "../../parts/page.tsx";
 import { conditionOf, type ServiceObjects } from "./objects.ts";
 import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import { State, Tag } from "../../parts/states.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { MachineLink } from "../../parts/objects.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 export function PlacementTab({ objects: { service, pods, replicas } }: { readonly objects: ServiceObjects }) {
   const { status } = service;
@@ -83,9 +83,9 @@ function placedReplicas(chosen: readonly ChosenHost[], replicas: ServiceObjects[
   return placed.sort((a, b) => rank(a) - rank(b) || byName.compare(a.choice.replica, b.choice.replica));
 }
 
-const COLUMNS: readonly PlainColumn<PlacedReplica>[] = [
+const COLUMNS: readonly Column<PlacedReplica>[] = [
   { id: "replica", header: "Replica", cell: ({ choice }) => choice.replica },
-  { id: "host", header: "Host", cell: ({ choice }) => <HostLink host={choice.host} /> },
+  { id: "host", header: "Host", cell: ({ choice }) => <MachineLink name={choice.host} /> },
   { id: "state", header: "State", cell: ({ state }) => <State state={state} /> },
   {
     id: "why",
@@ -120,7 +120,7 @@ function Chosen({
       title="Chosen hosts"
       aside={<span className="muted small">{`${serving} of ${placed.length} serve`}</span>}
     >
-      <PlainTable
+      <Table
         label="Chosen hosts"
         rows={placed}
         keyOf={({ choice }) => choice.replica}
@@ -137,7 +137,7 @@ function Misses({ misses }: { readonly misses: NonNullable<ServicePlacement["mis
       <ul className="panel places">
         {misses.map(({ host, reason, message, shortBytes, hint }) => (
           <li key={host} className="place">
-            <HostLink host={host} />
+            <MachineLink name={host} />
             <State state={{ word: reason, level: "warn" }} />
             <span className="place-why">
               {message}
@@ -150,18 +150,5 @@ function Misses({ misses }: { readonly misses: NonNullable<ServicePlacement["mis
         ))}
       </ul>
     </Section>
-  );
-}
-
-function HostLink({ host }: { readonly host: string }) {
-  return (
-    <Link
-      to={`/hosts/${encodeURIComponent(host)}` as "/"}
-      search={keepNamespace}
-      className="link truncate"
-      title={host}
-    >
-      {host}
-    </Link>
   );
 }

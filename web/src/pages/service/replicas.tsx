@@ -1,8 +1,7 @@
 /** The replicas and pods of a service: each with its way to Ready, its machine and its memory. */
-import { Link } from "@tanstack/react-router";
+
 import type { ReactNode } from "react";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { keepNamespace } from "../../address/search.ts";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { Empty } from "../../parts/notices.tsx";
 import { stepsOfPod, stepsOfReplica } from "./progress.ts";
@@ -11,6 +10,7 @@ import { downloadText, shareOf } from "../../../../src/verdicts/download.ts";
 import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import { Ago, Progress, State, Timeline } from "../../parts/states.tsx";
+import { MachineLink } from "../../parts/objects.tsx";
 
 export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   const { replicas, pods } = objects;
@@ -56,9 +56,7 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
       {status?.phase === "Fetching" && <Download progress={status.progress} />}
       <dl className="facts replica-facts">
         <Fact name="Host">
-          <Link to={`/hosts/${encodeURIComponent(hostName)}` as "/"} search={keepNamespace} className="link">
-            {hostName}
-          </Link>
+          <MachineLink name={hostName} />
         </Fact>
         <Fact name="Memory">
           {footprintBytes === undefined ? claimed : `${formatBytes(footprintBytes)} of ${claimed}`}
@@ -120,17 +118,7 @@ function PodCard({ pod }: { readonly pod: ServicePod }) {
       {state.message !== "" && <p className="prose">{state.message}</p>}
       <dl className="facts replica-facts">
         <Fact name="Node">
-          {spec.nodeName === undefined ? (
-            "–"
-          ) : (
-            <Link
-              to={`/nodes/${encodeURIComponent(spec.nodeName)}` as "/"}
-              search={keepNamespace}
-              className="link"
-            >
-              {spec.nodeName}
-            </Link>
-          )}
+          {spec.nodeName === undefined ? "–" : <MachineLink kind="Node" name={spec.nodeName} />}
         </Fact>
         <Fact name="Restarts">{formatCount(restartsOf(pod))}</Fact>
       </dl>

@@ -15,7 +15,7 @@ import { useRight } from "../../api/session.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { Confirm } from "../../parts/dialogs.tsx";
 import { Ago, State, Tag } from "../../parts/states.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 /** The rollout of a service: the old revision beside the new one, how far it is, and the revisions before. */
 export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {
@@ -118,7 +118,7 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
   const serving = service.status?.currentRevision;
   const target = service.status?.updateRevision ?? serving;
   const hashOf = ({ metadata }: StoredRevision) => metadata.labels?.[LABEL_REVISION] ?? "";
-  const columns: readonly PlainColumn<StoredRevision>[] = [
+  const columns: readonly Column<StoredRevision>[] = [
     { id: "revision", header: "Revision", cell: ({ revision }) => revision, isNumber: true },
     { id: "hash", header: "Hash", cell: (one) => <code>{hashOf(one)}</code> },
     {
@@ -142,7 +142,7 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
   const newestFirst = [...data].sort((a, b) => b.revision - a.revision);
   return (
     <Section title="Revisions">
-      <PlainTable
+      <Table
         label="Revisions"
         rows={newestFirst}
         keyOf={({ metadata }) => metadata.name}

@@ -1,7 +1,8 @@
 /** One service: what it does, why, and what can be done about it. */
-import { Link, useParams } from "@tanstack/react-router";
+
+import { useParams } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useRef } from "react";
-import { keepNamespace, useSearchParam } from "../../address/search.ts";
+import { useSearchParam } from "../../address/search.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { EventList, type EventObject } from "../../parts/objects.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
@@ -13,8 +14,9 @@ import { ReplicasTab } from "./replicas.tsx";
 import { RolloutTab } from "./rollout.tsx";
 import { objectsOf, type ServiceObjects } from "./objects.ts";
 import "./service.css";
-import type { PlainColumn } from "../../parts/table/table.tsx";
 import { useSamples } from "./metrics.tsx";
+import { To } from "../../address/to.tsx";
+import type { Column } from "../../parts/table/table.tsx";
 
 const LogsTab = lazy(() =>
   import("./logs/logs-tab.tsx").then(({ LogsTab: component }) => ({ default: component })),
@@ -74,9 +76,7 @@ function Gone({ name, wasSeen }: { readonly name: string; readonly wasSeen: bool
             : "It was deleted, or the address is wrong."
         }
       >
-        <Link to="/services" search={keepNamespace} className="link">
-          All services
-        </Link>
+        <To path="/services">All services</To>
       </Empty>
     </div>
   );
@@ -114,7 +114,7 @@ function later(content: ReactNode) {
 /** One request for each object. */
 const MAX_PARTS = 8;
 
-const OBJECT: PlainColumn<EventObject> = {
+const OBJECT: Column<EventObject> = {
   id: "object",
   header: "Object",
   cell: ({ involvedObject: { kind, name } = {} }) => (kind === "InferenceService" ? kind : `${kind}/${name}`),

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import { isShown, reasonOf } from "./filter.ts";
+import { reasonOf, SERVICE_FILTER } from "./filter.ts";
+import { isFound } from "../../parts/table/filters.tsx";
 
 const row = (changes: Partial<ServiceRow> = {}): ServiceRow => ({
   namespace: "team",
@@ -38,11 +39,11 @@ test.each([
   ["", ["ok", "busy"], true],
   ["", ["bad"], false],
 ])("a ready service with words %j and levels %j: %j", (words, levels, expected) => {
-  expect(isShown(row(), words, levels)).toBe(expected);
+  expect(isFound(row(), SERVICE_FILTER, words, levels)).toBe(expected);
 });
 
 test("a service is found by the reason for which it waits", () => {
-  expect(isShown(waiting, "nohostwithmemory", ["bad"])).toBe(true);
+  expect(isFound(waiting, SERVICE_FILTER, "nohostwithmemory", ["bad"])).toBe(true);
 });
 
 test("a service that serves has no reason; one that does not has the words of its condition, else of its phase", () => {

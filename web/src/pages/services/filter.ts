@@ -1,23 +1,14 @@
-/** Which services the list shows. Pure. */
+/** How the list of services is filtered. Pure. */
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import { hasWords } from "../../parts/table/filters.tsx";
+import type { ListFilter } from "../../parts/table/filters.tsx";
 
-/** Every word must occur; no level means all. */
-export function isShown(row: ServiceRow, words: string, levels: readonly string[]): boolean {
-  if (levels.length > 0 && !levels.includes(row.state.level)) return false;
-  const { namespace, name, model, quantization, runtime, hosts, state, attention } = row;
-  const texts = [
-    namespace,
-    name,
-    model,
-    quantization,
-    runtime,
-    ...hosts,
-    state.word,
-    attention?.reason ?? "",
-  ];
-  return hasWords(texts, words);
-}
+export const SERVICE_FILTER: ListFilter<ServiceRow> = {
+  label: "Filter by name, model, host",
+  textsOf: ({ namespace, name, model, quantization, runtime, hosts, state, attention }) => [
+    ...[namespace, name, model, quantization, runtime, ...hosts, state.word, attention?.reason ?? ""],
+  ],
+  levels: { ok: "Ready", busy: "In progress", warn: "Needs attention", bad: "Not serving", idle: "At rest" },
+};
 
 /** Why it does not serve; empty for a service that does. */
 export function reasonOf({ state, message, attention }: ServiceRow): string {

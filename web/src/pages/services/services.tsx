@@ -1,73 +1,42 @@
 /** All services, with the reason where one does not serve. */
+
 import { Plus } from "lucide-react";
-import { useMemo } from "react";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import { hrefOfService } from "../../address/href.ts";
-import { useNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
+import { useNamespace, useSetSearch, useInNamespace } from "../../address/search.ts";
 import { useHiddenNamespace } from "../../address/sight.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
-import { LevelChips, useLevels, countOf, Filter } from "../../parts/table/filters.tsx";
-import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { Empty, Failure } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { type Column, DataTable, namespacedKey } from "../../parts/table/table.tsx";
-import { isShown, reasonOf } from "./filter.ts";
+import { type Column, namespacedKey, figure, namespaceColumn, Table } from "../../parts/table/table.tsx";
+import { reasonOf, SERVICE_FILTER } from "./filter.ts";
 import "./services.css";
 import { Ago, countReady, State } from "../../parts/states.tsx";
-
-const LEVEL_WORDS = {
-  ok: "Ready",
-  busy: "In progress",
-  warn: "Needs attention",
-  bad: "Not serving",
-  idle: "At rest",
-} as const;
+import { hrefOfService } from "../../address/to.tsx";
 
 export function ServicesPage() {
   const services = useList("services");
-  const namespace = useNamespace();
-  const [words, setWords] = useSearchParam("q");
-  const [levels] = useLevels();
-  const here = useMemo(
-    () => services.rows.filter((row) => namespace === "" || row.namespace === namespace),
-    [services.rows, namespace],
-  );
-  const shown = useMemo(() => here.filter((row) => isShown(row, words, levels)), [here, words, levels]);
-  const hasNone = services.isSynced && here.length === 0;
+  const here = useInNamespace(services.rows);
+  const subtitle = here.length > 0 ? `${countReady(here)} of ${here.length} ready` : undefined;
   return (
-    <Page
-      title="Services"
-      subtitle={services.isSynced && !hasNone ? `${countReady(here)} of ${here.length} ready` : undefined}
-      isWide
-    >
-      {services.refusal !== undefined && <Failure error={services.refusal} />}
-      {!services.isSynced && services.refusal === undefined && <Skeleton />}
-      {hasNone && <NoServices namespace={namespace} />}
-      {here.length > 0 && (
-        <DataTable
-          id="services"
-          label="Services"
-          rows={shown}
-          keyOf={namespacedKey}
-          columns={SERVICE_COLUMNS}
-          hrefOf={hrefOfService}
-          defaultSort="name"
-          toolbar={
-            <>
-              <Filter label={"Filter by name, model, host"} words={words} onChange={setWords} />
-              <LevelChips label="States" rows={here} words={LEVEL_WORDS} />
-              <span className="muted small number">{countOf(shown.length, here.length)}</span>
-            </>
-          }
-        />
-      )}
+    <Page title="Services" subtitle={subtitle} isWide>
+      <Table
+        label="Services"
+        rows={here}
+        of={services}
+        keyOf={namespacedKey}
+        columns={SERVICE_COLUMNS}
+        none={<NoServices />}
+        list={{ id: "services", hrefOf: hrefOfService, defaultSort: "name", filter: SERVICE_FILTER }}
+      />
     </Page>
   );
 }
 
-function NoServices({ namespace }: { readonly namespace: string }) {
+function NoServices() {
+  const namespace = useNamespace();
   const setSearch = useSetSearch();
   const hidden = useHiddenNamespace("inferenceservices");
   const right = useRight({
@@ -94,16 +63,9 @@ function NoServices({ namespace }: { readonly namespace: string }) {
   );
 }
 
-/** Columns of the list of services. */
 const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
   { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(104px, 1.1fr)" },
-  {
-    id: "namespace",
-    header: "Namespace",
-    value: ({ namespace }) => namespace,
-    cell: ({ namespace }) => <span className="muted">{namespace}</span>,
-    width: "minmax(72px, 0.7fr)",
-  },
+  namespaceColumn(),
   {
     id: "state",
     header: "State",
@@ -145,32 +107,12 @@ const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
     width: "minmax(88px, 0.9fr)",
     isWideOnly: true,
   },
+  figure("speed", "Tokens/s", ({ performance }) => performance.tokensPerSecond, formatRate, "60px"),
   {
-    id: "speed",
-    header: "Tokens/s",
-    value: ({ performance }) => performance.tokensPerSecond,
-    cell: ({ performance }) => formatRate(performance.tokensPerSecond),
-    width: "60px",
-    isNumber: true,
-  },
-  {
-    id: "requests",
-    header: "Requests",
-    value: ({ performance }) => performance.requestsInFlight,
-    cell: ({ performance: { requestsInFlight } }) =>
-      requestsInFlight === undefined ? "–" : formatCount(Math.round(requestsInFlight)),
-    width: "72px",
-    isNumber: true,
+    ...figure("requests", "Requests", ({ performance }) => performance.requestsInFlight, formatWhole, "72px"),
     isOptional: true,
   },
-  {
-    id: "memory",
-    header: "Memory",
-    value: ({ claimedBytes }) => claimedBytes,
-    cell: ({ claimedBytes }) => formatBytes(claimedBytes),
-    width: "68px",
-    isNumber: true,
-  },
+  figure("memory", "Memory", ({ claimedBytes }) => claimedBytes, formatBytes, "68px"),
   {
     id: "age",
     header: "Age",
@@ -181,6 +123,10 @@ const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
     isWideOnly: true,
   },
 ];
+
+function formatWhole(value: number | undefined): string {
+  return formatCount(value && Math.round(value));
+}
 
 /** The first, and how many more. */
 function namesOf([first = "–", ...others]: readonly string[]): string {

@@ -1,4 +1,5 @@
 /** The page Settings: who the reader is and may do, how the console looks, what it talks to. */
+
 import { useQuery } from "@tanstack/react-query";
 import { Check, Minus } from "lucide-react";
 import { useState } from "react";
@@ -15,7 +16,7 @@ import { resetColumns } from "../../parts/table/column-choice.tsx";
 import { setTheme, useChosenTheme } from "../../parts/theme.ts";
 import "./settings.css";
 import { Facts } from "../../parts/objects.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 const MINUTE_MS = 60_000;
 
@@ -177,7 +178,7 @@ const ROWS: readonly RightRow[] = [
 function RightsMatrix() {
   const namespace = useNamespace();
   return (
-    <PlainTable
+    <Table
       label="What you may do"
       rows={ROWS}
       keyOf={({ resource }) => resource}
@@ -187,7 +188,7 @@ function RightsMatrix() {
   );
 }
 
-function columnsIn(namespace: string): readonly PlainColumn<RightRow>[] {
+function columnsIn(namespace: string): readonly Column<RightRow>[] {
   return [
     {
       id: "resource",

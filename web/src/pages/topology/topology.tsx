@@ -1,21 +1,20 @@
 /** The page Topology: gateway, services and machines, with their traffic. */
-import { Link } from "@tanstack/react-router";
+
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
-import { hrefOfService } from "../../address/href.ts";
-import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
+import { useNamespace, useSearchParam, useInNamespace } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { joinLists, useList } from "../../live/hooks.ts";
 import { formatCount, formatRate } from "../../parts/format.ts";
 import { isOfLevel, LevelChips, useLevels } from "../../parts/table/filters.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { type Column, DataTable, namespacedKey, useMedia } from "../../parts/table/table.tsx";
+import { type Column, namespacedKey, useMedia, figure, stateColumn, Table } from "../../parts/table/table.tsx";
 import { type Figures, figuresOf, levelsOf } from "./graph/figures.ts";
 import { groupServices, hasSameMachines, hasSameMembers, pathOf, type Selection, sortMachines, withTheirMachines } from "./graph/graph.ts";
 import { MAX_BARS } from "./graph/layout.ts";
 import { Segments } from "../../parts/buttons.tsx";
-import { State } from "../../parts/states.tsx";
+import { hrefOfService, To } from "../../address/to.tsx";
 
 const TopologyMap = lazy(() =>
   import("./map/map.tsx").then(({ TopologyMap: component }) => ({ default: component })),
@@ -39,10 +38,7 @@ export function TopologyPage() {
   const view = chosenView === "" ? (isPhone ? "list" : "map") : chosenView;
   const [levels] = useLevels();
   const namespace = useNamespace();
-  const inNamespace = useMemo(
-    () => services.rows.filter((row) => namespace === "" || row.namespace === namespace),
-    [services.rows, namespace],
-  );
+  const inNamespace = useInNamespace(services.rows);
   const shownServices = useMemo(() => inNamespace.filter(isOfLevel(levels)), [inNamespace, levels]);
   const shownHosts = useMemo(
     () => withTheirMachines(hosts.rows, shownServices, levels),
@@ -79,7 +75,6 @@ export function TopologyPage() {
       )}
       {isSynced && !isEmpty && (
         <LevelChips
-          label="State"
           rows={view === "list" ? inNamespace : [...inNamespace, ...hosts.rows]}
           words={LEVEL_WORDS}
         />
@@ -89,10 +84,7 @@ export function TopologyPage() {
           {view === "map" ? (
             <p className="prose">
               {`The map shows up to ${MAX_BARS} machines, and these are ${formatCount(shownHosts.length)}. Choose a state to have the map of its machines. `}
-              <Link to={"/hosts" as "/"} search={keepNamespace} className="link">
-                Hosts
-              </Link>{" "}
-              lists all with their memory.
+              <To path="/hosts">Hosts</To> lists all with their memory.
             </p>
           ) : (
             isPhone && <p className="muted small">The map is better on a larger screen.</p>
@@ -177,14 +169,13 @@ function useUnless<R, T>(
 /** The topology as a table: for screen readers, for phones, and to copy. */
 function TopologyList({ services }: { readonly services: readonly ServiceRow[] }) {
   return (
-    <DataTable
-      id="topology"
+    <Table
       label="Topology"
       rows={services}
       keyOf={namespacedKey}
       columns={COLUMNS}
-      hrefOf={hrefOfService}
-      defaultSort="service"
+      none="No service has this state in this namespace."
+      list={{ id: "topology", hrefOf: hrefOfService, defaultSort: "service" }}
     />
   );
 }
@@ -197,13 +188,7 @@ const COLUMNS: readonly Column<ServiceRow>[] = [
     cell: ({ namespace, name }) => <bdi>{`${namespace}/${name}`}</bdi>,
     width: "minmax(140px, 2fr)",
   },
-  {
-    id: "state",
-    header: "State",
-    value: ({ state }) => state.word,
-    cell: ({ state }) => <State state={state} />,
-    width: "minmax(136px, 1fr)",
-  },
+  stateColumn("minmax(136px, 1fr)"),
   {
     id: "replicas",
     header: "Replicas",
@@ -219,20 +204,6 @@ const COLUMNS: readonly Column<ServiceRow>[] = [
     cell: ({ hosts }) => <bdi>{hosts.length === 0 ? "–" : hosts.join(", ")}</bdi>,
     width: "minmax(104px, 2fr)",
   },
-  {
-    id: "speed",
-    header: "Tokens/s",
-    value: ({ performance }) => performance.tokensPerSecond,
-    cell: ({ performance }) => formatRate(performance.tokensPerSecond),
-    width: "64px",
-    isNumber: true,
-  },
-  {
-    id: "inflight",
-    header: "In flight",
-    value: ({ performance }) => performance.requestsInFlight,
-    cell: ({ performance }) => formatRate(performance.requestsInFlight),
-    width: "64px",
-    isNumber: true,
-  },
+  figure("speed", "Tokens/s", ({ performance }) => performance.tokensPerSecond, formatRate, "64px"),
+  figure("inflight", "In flight", ({ performance }) => performance.requestsInFlight, formatRate, "64px"),
 ];

@@ -14,7 +14,7 @@ import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
 import { densityCosts, type ModelCost, type NamespaceTotal } from "../../api/density.ts";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 const DIMENSIONS = ["key", "model", "namespace"] as const satisfies readonly UsageDimension[];
 const DIMENSION_WORDS = { key: "Key", model: "Model", namespace: "Namespace" } as const;
@@ -110,7 +110,7 @@ function Usage({
             Download as CSV
           </Button>
         </div>
-        <PlainTable
+        <Table
           label="Tokens"
           rows={totals}
           keyOf={(row) => row[by]}
@@ -122,10 +122,7 @@ function Usage({
   );
 }
 
-function columnsFor(
-  by: (typeof DIMENSIONS)[number],
-  rows: readonly UsageRow[],
-): readonly PlainColumn<UsageRow>[] {
+function columnsFor(by: (typeof DIMENSIONS)[number], rows: readonly UsageRow[]): readonly Column<UsageRow>[] {
   const all = rows.reduce((sum, row) => sum + chargedTokens(row), 0);
   const count = (id: "requests" | "tokensIn" | "tokensCached" | "tokensOut", header: string) => ({
     id,
@@ -200,7 +197,7 @@ export function CostSection() {
       {error !== null && data === undefined && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined && error === null && <Skeleton rows={3} />}
       {data !== undefined && (
-        <PlainTable
+        <Table
           label="Memory held now"
           rows={data.models}
           keyOf={({ namespace, service, placedNode }) => `${namespace}/${service} ${placedNode}`}
@@ -209,7 +206,7 @@ export function CostSection() {
         />
       )}
       {data !== undefined && data.namespaces.length > 1 && (
-        <PlainTable
+        <Table
           label="By namespace"
           rows={data.namespaces}
           keyOf={({ namespace }) => namespace}
@@ -221,7 +218,7 @@ export function CostSection() {
   );
 }
 
-const MODELS: readonly PlainColumn<ModelCost>[] = [
+const MODELS: readonly Column<ModelCost>[] = [
   { id: "model", header: "Model", cell: ({ name }) => <bdi>{name}</bdi> },
   { id: "namespace", header: "Namespace", cell: ({ namespace }) => namespace },
   { id: "machine", header: "Machine", cell: ({ placedNode }) => <bdi>{placedNode}</bdi> },
@@ -242,7 +239,7 @@ const MODELS: readonly PlainColumn<ModelCost>[] = [
   { id: "gpus", header: "GPUs", cell: ({ gpu }) => formatCount(gpu), isNumber: true },
 ];
 
-const NAMESPACES: readonly PlainColumn<NamespaceTotal>[] = [
+const NAMESPACES: readonly Column<NamespaceTotal>[] = [
   {
     id: "namespace",
     header: "Namespace",

@@ -1,49 +1,49 @@
 /** The tab Model catalog: every model with its best machine. */
+
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { type DensityModel, densityCatalog } from "../../api/density.ts";
 import { formatCount, formatGib } from "../../parts/format.ts";
-import { Failure, Skeleton } from "../../parts/notices.tsx";
-import { type Column, DataTable } from "../../parts/table/table.tsx";
+import { type Column, figure, fitColumn, scoreColumn, sourceOf, Table } from "../../parts/table/table.tsx";
 import { adviceForTooTight } from "./advice.ts";
 import { Segments } from "../../parts/buttons.tsx";
-import { FIT_WORDS, Fit, LEVELS_IN_ORDER, Score } from "../../parts/states.tsx";
-import { countOf, Filter, hasWords } from "../../parts/table/filters.tsx";
+import { useCallback } from "react";
+import type { ListFilter } from "../../parts/table/filters.tsx";
 
 const FRESH_MS = 30_000;
 
+const FILTER: ListFilter<DensityModel> = {
+  label: "Filter by model or machine",
+  textsOf: ({ modelName, bestNode }) => [modelName, bestNode],
+};
+
 export function CatalogTab() {
-  const [filter, setFilter] = useSearchParam("q");
   const [fit, setFit] = useSearchParam("fit", "all");
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ["density-catalog"],
     queryFn: ({ signal }) => densityCatalog(signal),
     staleTime: FRESH_MS,
   });
-  const shown = useMemo(
-    () =>
-      (data ?? []).filter(
-        ({ modelName, bestNode, fitLevel }) =>
-          (fit === "all" || (fit === "fits") === (fitLevel !== "too_tight")) &&
-          hasWords([modelName, bestNode], filter),
-      ),
-    [data, filter, fit],
+  const rows = query.data ?? NONE;
+  const isChosen = useCallback(
+    ({ fitLevel }: DensityModel) => fit === "all" || (fit === "fits") === (fitLevel !== "too_tight"),
+    [fit],
   );
-  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (data === undefined) return <Skeleton rows={12} />;
   return (
-    <DataTable
-      id="density-catalog"
-      label={"Model catalog"}
-      rows={shown}
+    <Table
+      label="Model catalog"
+      rows={rows}
+      of={sourceOf(query)}
       keyOf={({ modelName }) => modelName}
-      columns={shown.some((row) => adviceOf(row) !== "") ? COLUMNS : WITHOUT_ADVICE}
-      hrefOf={({ modelName }) => `/fits?tab=query&model=${encodeURIComponent(modelName)}`}
-      defaultSort="model"
-      toolbar={
-        <>
-          <Filter label={"Filter by model or machine"} words={filter} onChange={setFilter} />
+      columns={rows.filter(isChosen).some((row) => adviceOf(row) !== "") ? COLUMNS : WITHOUT_ADVICE}
+      none="The catalog has no models."
+      list={{
+        id: "density-catalog",
+        hrefOf: ({ modelName }) => `/fits?tab=query&model=${encodeURIComponent(modelName)}`,
+        defaultSort: "model",
+        filter: FILTER,
+        also: isChosen,
+        toolbar: (
           <Segments
             label="Fit"
             value={fit}
@@ -54,12 +54,13 @@ export function CatalogTab() {
             ]}
             onChange={setFit}
           />
-          <span className="muted small number">{countOf(shown.length, data.length)}</span>
-        </>
-      }
+        ),
+      }}
     />
   );
 }
+
+const NONE: readonly DensityModel[] = [];
 
 const COLUMNS: readonly Column<DensityModel>[] = [
   {
@@ -68,29 +69,9 @@ const COLUMNS: readonly Column<DensityModel>[] = [
     value: ({ modelName }) => modelName,
     width: "minmax(128px, 2.4fr)",
   },
-  {
-    id: "fit",
-    header: "Fit",
-    value: ({ fitLevel }) => LEVELS_IN_ORDER.indexOf(fitLevel),
-    copied: ({ fitLevel }) => FIT_WORDS[fitLevel].word,
-    cell: ({ fitLevel }) => <Fit level={fitLevel} />,
-    width: "minmax(108px, 0.8fr)",
-  },
-  {
-    id: "score",
-    header: "Best score",
-    value: ({ bestScore }) => bestScore,
-    cell: ({ bestScore }) => <Score value={bestScore} />,
-    width: "minmax(96px, 1fr)",
-  },
-  {
-    id: "memory",
-    header: "Memory needed",
-    value: ({ nodes }) => nodes[0]?.requiredMemoryGb,
-    cell: ({ nodes }) => formatGib(nodes[0]?.requiredMemoryGb),
-    width: "96px",
-    isNumber: true,
-  },
+  fitColumn(({ fitLevel }) => fitLevel),
+  scoreColumn("Best score", ({ bestScore }) => bestScore),
+  figure("memory", "Memory needed", ({ nodes }) => nodes[0]?.requiredMemoryGb, formatGib, "96px"),
   {
     id: "quantization",
     header: "Quantization",
@@ -104,15 +85,7 @@ const COLUMNS: readonly Column<DensityModel>[] = [
     value: ({ bestNode }) => bestNode,
     width: "minmax(88px, 1.2fr)",
   },
-  {
-    id: "machines",
-    header: "Machines",
-    value: ({ nodeCount }) => nodeCount,
-    cell: ({ nodeCount }) => formatCount(nodeCount),
-    width: "80px",
-    isNumber: true,
-    isWideOnly: true,
-  },
+  { ...figure("machines", "Machines", ({ nodeCount }) => nodeCount, formatCount, "80px"), isWideOnly: true },
   {
     id: "advice",
     header: "What would make it fit",

@@ -1,9 +1,9 @@
 /** The tab Query: a name, where that model would go, and the machines for it, best first. */
+
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { hrefOfMachine } from "../../address/href.ts";
-import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
+import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { type QueryRow, queryDensity } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
@@ -14,7 +14,8 @@ import { adviceFor } from "./advice.ts";
 import { WhatIf } from "./what-if.tsx";
 import { useDebounced } from "../../parts/fields.tsx";
 import { EstimatedSpeed, Fit, Score } from "../../parts/states.tsx";
-import { type PlainColumn, PlainTable } from "../../parts/table/table.tsx";
+import { MachineLink } from "../../parts/objects.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 
 const MAX_SHOWN = 100;
 
@@ -112,7 +113,7 @@ function Answer({
           </span>
         }
       >
-        <PlainTable
+        <Table
           label="Query"
           rows={advised}
           keyOf={({ kind, nodeName, model }) => `${kind}/${nodeName}/${model.name}`}
@@ -124,16 +125,7 @@ function Answer({
   );
 }
 
-function MachineLink({ kind, name }: { readonly kind: "Host" | "Node"; readonly name: string }) {
-  const path = hrefOfMachine({ kind, name });
-  return (
-    <Link to={path as "/"} search={keepNamespace} className="link">
-      <bdi>{name}</bdi>
-    </Link>
-  );
-}
-
-const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
+const COLUMNS: readonly Column<AdvisedRow>[] = [
   {
     id: "machine",
     header: "Machine",

@@ -5,13 +5,13 @@ import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { type DensityNode, densityNodes } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatCount, GIB } from "../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Tabs } from "../../parts/page.tsx";
 import { CatalogTab } from "./catalog-tab.tsx";
 import { QueryTab } from "./query-tab.tsx";
 import "./what-fits.css";
-import { type CardMachine, MachineCard } from "../../parts/machines.tsx";
-import { countOf, Filter, hasWords } from "../../parts/table/filters.tsx";
+import { type CardMachine, MachineCard, NoMachines } from "../../parts/machines.tsx";
+import { type ListFilter, useFilter } from "../../parts/table/filters.tsx";
 
 export function WhatFitsPage() {
   const [tab] = useSearchParam("tab", "nodes");
@@ -38,35 +38,29 @@ export function WhatFitsPage() {
 const MAX_CARDS = 120;
 const REFRESH_MS = 15_000;
 
+const NONE: readonly DensityNode[] = [];
+const FILTER: ListFilter<DensityNode> = {
+  label: "Filter by name, chip or backend",
+  textsOf: ({ nodeName, system }) => [nodeName, system.cpu_name, system.gpu_name ?? "", system.backend],
+};
+
 /** The tab Nodes: a card for each machine. */
 function NodesTab() {
-  const [filter, setFilter] = useSearchParam("q");
   const hosts = useList("hosts").rows;
   const { data, error, refetch } = useQuery({
     queryKey: ["density-nodes"],
     queryFn: ({ signal }) => densityNodes(signal),
     refetchInterval: REFRESH_MS,
   });
+  const { found, bar } = useFilter(data ?? NONE, FILTER);
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Skeleton />;
   if (data.length === 0)
-    return (
-      <Empty
-        title="No machines yet"
-        why="Every host and node of the cluster appears here with the models that fit it."
-        command="metalbridge host add mini-1 --address 192.168.1.21"
-      />
-    );
-  const found = data.filter(({ nodeName, system }) =>
-    hasWords([nodeName, system.cpu_name, system.gpu_name ?? "", system.backend], filter),
-  );
+    return <NoMachines why="Every host and node of the cluster appears here with the models that fit it." />;
   const rows = new Map(hosts.map((host) => [`${host.kind}/${host.name}`, host]));
   return (
     <div className="stack">
-      <div className="row">
-        <Filter label="Filter by name, chip or backend" words={filter} onChange={setFilter} />
-        <span className="muted small number">{countOf(found.length, data.length)}</span>
-      </div>
+      <div className="row">{bar}</div>
       <ul className="machine-cards">
         {found.slice(0, MAX_CARDS).map((node) => (
           <li key={`${node.kind}/${node.nodeName}`}>

@@ -7,7 +7,7 @@ import { IconButton } from "../buttons.tsx";
 interface NamedColumn<R> {
   readonly id: string;
   readonly header: string;
-  readonly value: (row: R) => string | number | undefined;
+  readonly value?: (row: R) => string | number | undefined;
   readonly copied?: (row: R) => string;
 }
 
@@ -102,7 +102,7 @@ function tsvOf<R>(columns: readonly NamedColumn<R>[], rows: readonly R[]): strin
   const clean = (value: string | number | undefined) => String(value ?? "").replaceAll(/[\t\r\n]+/g, " ");
   const lines = [
     columns.map(({ header }) => header),
-    ...rows.map((row) => columns.map(({ value, copied = value }) => clean(copied(row)))),
+    ...rows.map((row) => columns.map(({ value, copied = value }) => clean(copied?.(row)))),
   ];
   return lines.map((cells) => cells.join("\t")).join("\n");
 }

@@ -1,41 +1,135 @@
-/** One table for all pages. */
+/** The table of all pages: a short one, or a list of thousands of rows that the address sorts and filters. */
+
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { type KeyboardEvent, memo, type ReactNode, useCallback, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { compareBy, sortRows } from "./sort-rows.ts";
 import { ColumnChoice, useHiddenColumns } from "./column-choice.tsx";
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { Refusal } from "../../../../src/console/protocol.ts";
+import type { StateWord } from "../../../../src/console/rows.ts";
+import type { FitLevel } from "../../api/density.ts";
+import { formatCount } from "../format.ts";
+import { Failure, Skeleton } from "../notices.tsx";
+import { FIT_WORDS, Fit, LEVELS_IN_ORDER, Score, State } from "../states.tsx";
+import { type ListFilter, useFilter } from "./filters.tsx";
 
 export interface Column<R> {
   readonly id: string;
   readonly header: string;
-  /** By which rows are sorted, and what is copied. */
-  readonly value: (row: R) => string | number | undefined;
+  /** By which a list is sorted, and what is copied from it. */
+  readonly value?: (row: R) => string | number | undefined;
   /** Copied instead of a value that only sorts. */
   readonly copied?: (row: R) => string;
   /** Defaults to the value. */
   readonly cell?: (row: R) => ReactNode;
-  /** A CSS grid track, such as `minmax(160px, 2fr)`. */
-  readonly width: string;
   readonly isNumber?: boolean;
-  /** Left out on narrow screens. */
+  /** Names its row for screen readers. */
+  readonly isRowHeader?: boolean;
+  /** Of a list: a CSS grid track, such as `minmax(160px, 2fr)`. */
+  readonly width?: string | undefined;
+  /** Of a list: left out on narrow screens. */
   readonly isWideOnly?: boolean;
-  /** Shown once the reader has chosen it. */
+  /** Of a list: shown once the reader has chosen it. */
   readonly isOptional?: boolean;
+  /** Its texts wrap in the width that the others leave. Those of a list are cut. */
+  readonly isWide?: boolean;
+}
+
+/** Figures: sorted by the number, and shown as text. */
+export function figure<R>(
+  id: string,
+  header: string,
+  value: (row: R) => number | undefined,
+  format: (value: number | undefined) => string = formatCount,
+  width?: string,
+): Column<R> {
+  return { id, header, value, cell: (row) => format(value(row)), width, isNumber: true };
+}
+
+export function stateColumn<R extends { readonly state: StateWord }>(
+  width?: string,
+  header = "State",
+): Column<R> {
+  const cell = ({ state }: R) => <State state={state} />;
+  return { id: "state", header, value: ({ state }) => state.word, cell, width };
+}
+
+export function namespaceColumn<R extends { readonly namespace: string }>(): Column<R> {
+  return {
+    id: "namespace",
+    header: "Namespace",
+    value: ({ namespace }) => namespace,
+    cell: ({ namespace }) => <span className="muted">{namespace}</span>,
+    width: "minmax(72px, 0.7fr)",
+  };
+}
+
+const MAX_SCORE = 100;
+
+/** Best first, and within a level by the score. */
+export function fitColumn<R>(
+  levelOf: (row: R) => FitLevel,
+  scoreOf: (row: R) => number = () => 0,
+): Column<R> {
+  return {
+    id: "level",
+    header: "Fit",
+    value: (row) => LEVELS_IN_ORDER.indexOf(levelOf(row)) * MAX_SCORE - scoreOf(row),
+    copied: (row) => FIT_WORDS[levelOf(row)].word,
+    cell: (row) => <Fit level={levelOf(row)} />,
+    width: "minmax(108px, 0.8fr)",
+  };
+}
+
+export function scoreColumn<R>(header: string, value: (row: R) => number): Column<R> {
+  const cell = (row: R) => <Score value={value(row)} />;
+  return { id: "score", header, value, cell, width: "minmax(96px, 1fr)" };
+}
+
+/** How the rows arrive. */
+export interface Source {
+  /** False until they have arrived once. */
+  readonly isSynced: boolean;
+  readonly refusal: Error | Refusal | undefined;
+  readonly onRetry?: () => void;
+}
+
+/** Rows that were read once stay, whatever a later request says. */
+export function sourceOf({
+  data,
+  error,
+  refetch,
+}: Pick<UseQueryResult, "data" | "error" | "refetch">): Source {
+  const isSynced = data !== undefined;
+  const refusal = isSynced || error === null ? undefined : error;
+  return { isSynced, refusal, onRetry: () => void refetch() };
 }
 
 export interface TableProps<R> {
-  /** Names the stored choice of columns. */
-  readonly id: string;
   readonly label: string;
   readonly rows: readonly R[];
   readonly keyOf: (row: R) => string;
   readonly columns: readonly Column<R>[];
-  /** Path that a row opens. */
-  readonly hrefOf?: (row: R) => string;
+  /** Shown without rows. */
+  readonly none: ReactNode;
+  /** Absent for rows that are there. */
+  readonly of?: Source;
+  /** Absent for a short table, whose rows are all shown in their order. */
+  readonly list?: ListOptions<R>;
+}
+
+interface ListOptions<R> {
+  /** Names the stored choice of columns. */
+  readonly id: string;
   /** As in the URL: a column's id, with a minus for descending. */
   readonly defaultSort: string;
-  /** Left of the column choice: filters and the count. */
+  /** Path that a row opens. */
+  readonly hrefOf?: (row: R) => string;
+  readonly filter?: ListFilter<R>;
+  /** What else the page filters by, and the fields for it. */
+  readonly also?: (row: R) => boolean;
   readonly toolbar?: ReactNode;
 }
 
@@ -47,9 +141,26 @@ const CARDS = "(max-width: 820px)";
 const NARROW = "(max-width: 1200px)";
 const OVERSCAN = 8;
 
-/** A table: sorted by the URL, virtual above some rows, cards on phones, a link in every row, columns that the reader chooses. */
-export function DataTable<R extends object>(props: TableProps<R>) {
-  const { id, columns, rows, keyOf, defaultSort, toolbar } = props;
+export function Table<R extends object>({ list, ...props }: TableProps<R>) {
+  const { of: { isSynced, refusal, onRetry } = THERE, rows, none } = props;
+  if (refusal !== undefined)
+    return onRetry === undefined ? (
+      <Failure error={refusal} />
+    ) : (
+      <Failure error={refusal} onRetry={onRetry} />
+    );
+  if (!isSynced) return <Skeleton />;
+  if (rows.length === 0) return typeof none === "string" ? <p className="muted">{none}</p> : none;
+  return list === undefined ? <Short {...props} /> : <List {...props} {...list} />;
+}
+
+const THERE: Source = { isSynced: true, refusal: undefined };
+
+type ListProps<R> = Omit<TableProps<R>, "list" | "none" | "of"> & ListOptions<R>;
+
+/** Sorted by the URL, virtual above some rows, cards on phones, a link in every row, columns that the reader chooses. */
+function List<R extends object>(props: ListProps<R>) {
+  const { id, columns, rows, keyOf, defaultSort, filter, also, toolbar } = props;
   const search = useSearch({ strict: false }) as { readonly sort?: string };
   const sort = search.sort ?? defaultSort;
   const hidden = useHiddenColumns(id, columns);
@@ -61,11 +172,15 @@ export function DataTable<R extends object>(props: TableProps<R>) {
       ),
     [columns, hidden.ids, isNarrow],
   );
-  const sorted = useSorted({ rows, columns, sort, keyOf });
+  const { found, bar } = useFilter(rows, filter, also);
+  const sorted = useSorted({ rows: found, columns, sort, keyOf });
   return (
     <div className="stack">
       <div className="spread table-bar">
-        <div className="row">{toolbar}</div>
+        <div className="row">
+          {bar}
+          {toolbar}
+        </div>
         <ColumnChoice columns={columns} hidden={hidden} rows={sorted} />
       </div>
       <Grid {...props} columns={shown} rows={sorted} sort={sort} />
@@ -109,7 +224,7 @@ function Grid<R extends object>({
   columns,
   hrefOf,
   sort,
-}: TableProps<R> & { readonly sort: string }) {
+}: ListProps<R> & { readonly sort: string }) {
   const list = useRef<HTMLDivElement>(null);
   const isPhone = useMedia(CARDS);
   const [offset, setOffset] = useState(0);
@@ -131,7 +246,7 @@ function Grid<R extends object>({
   // Measured heights of cards do not hold for rows, nor the other way round.
   // biome-ignore lint/correctness/useExhaustiveDependencies: after a change of the layout, not of the virtualizer
   useLayoutEffect(() => virtualizer.measure(), [isPhone]);
-  const template = columns.map(({ width }) => width).join(" ");
+  const template = columns.map(({ width = "1fr" }) => width).join(" ");
   return (
     <div className="panel table" role="table" aria-label={label} aria-rowcount={rows.length + 1}>
       <Head columns={columns} sort={sort} template={template} />
@@ -160,7 +275,7 @@ function Grid<R extends object>({
   );
 }
 
-interface RowProps<R> extends Pick<TableProps<R>, "columns" | "hrefOf"> {
+interface RowProps<R> extends Pick<ListProps<R>, "columns" | "hrefOf"> {
   readonly row: R;
   readonly index: number;
   readonly top: number;
@@ -235,14 +350,13 @@ function Head<R>({
 }
 
 function Cell<R>({ column, row }: { readonly column: Column<R>; readonly row: R }) {
-  const content = column.cell === undefined ? column.value(row) : column.cell(row);
   return (
     <div
       role="cell"
       className={column.isNumber === true ? "truncate cell cell-number" : "truncate cell"}
       data-label={column.header}
     >
-      {content}
+      {contentOf(column, row)}
     </div>
   );
 }
@@ -268,33 +382,8 @@ export function useMedia(query: string): boolean {
   return matches;
 }
 
-export interface PlainColumn<R> {
-  readonly id: string;
-  readonly header: string;
-  readonly cell: (row: R) => ReactNode;
-  readonly isNumber?: boolean;
-  /** Names its row for screen readers. */
-  readonly isRowHeader?: boolean;
-  /** Takes the width that the others leave. */
-  readonly isWide?: boolean;
-}
-
-/** A small table whose texts wrap; on phones a row becomes a block. For many rows there is DataTable. */
-export function PlainTable<R>({
-  label,
-  rows,
-  keyOf,
-  columns,
-  none,
-}: {
-  readonly label: string;
-  readonly rows: readonly R[];
-  readonly keyOf: (row: R) => string;
-  readonly columns: readonly PlainColumn<R>[];
-  /** Shown without rows. */
-  readonly none: string;
-}) {
-  if (rows.length === 0) return <p className="muted">{none}</p>;
+/** All rows, whose texts wrap; on phones a row becomes a block. */
+function Short<R>({ label, rows, keyOf, columns }: Omit<TableProps<R>, "list" | "none" | "of">) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by the keyboard
     <section className="panel plain-table" aria-label={label} tabIndex={0}>
@@ -311,7 +400,8 @@ export function PlainTable<R>({
         <tbody>
           {rows.map((row) => (
             <tr key={keyOf(row)}>
-              {columns.map(({ id, header, cell, isNumber = false, isWide = false, isRowHeader = false }) => {
+              {columns.map((column) => {
+                const { id, header, isNumber = false, isWide = false, isRowHeader = false } = column;
                 const Cell = isRowHeader ? "th" : "td";
                 return (
                   <Cell
@@ -320,7 +410,7 @@ export function PlainTable<R>({
                     data-label={header}
                     className={classOf(isNumber, isWide)}
                   >
-                    <div className="plain-value">{cell(row)}</div>
+                    <div className="plain-value">{contentOf(column, row)}</div>
                   </Cell>
                 );
               })}
@@ -330,6 +420,10 @@ export function PlainTable<R>({
       </table>
     </section>
   );
+}
+
+function contentOf<R>({ value, cell = value }: Column<R>, row: R): ReactNode {
+  return cell?.(row);
 }
 
 function classOf(isNumber: boolean, isWide: boolean): string | undefined {

@@ -12,7 +12,7 @@ import { Empty, Failure, Skeleton } from "../../../parts/notices.tsx";
 import { LIMIT_NAMES, type ValidKey, LIMITS } from "./form.ts";
 import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
 import { Ago, formatMoment, State } from "../../../parts/states.tsx";
-import { type PlainColumn, PlainTable } from "../../../parts/table/table.tsx";
+import { type Column, Table } from "../../../parts/table/table.tsx";
 
 export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   const { data, error, isPending, refetch } = useQuery(gatewayKeysQuery);
@@ -50,7 +50,7 @@ export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
             <span className="muted small">{`Secrets in namespace ${namespace}`}</span>
             {create}
           </div>
-          <PlainTable
+          <Table
             label="Keys"
             rows={keys}
             keyOf={({ name }) => name}
@@ -81,7 +81,7 @@ interface KeyRights {
   readonly canDelete: RightState;
 }
 
-function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): readonly PlainColumn<KeyEntry>[] {
+function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): readonly Column<KeyEntry>[] {
   const valid = (entry: KeyEntry) => (entry.state === "invalid" ? undefined : entry);
   return [
     { id: "name", header: "Name", cell: ({ name }) => <bdi className="keys-name">{name}</bdi> },

@@ -1,15 +1,14 @@
 /** The cards and edges of the map. */
-import { Link } from "@tanstack/react-router";
+
 import { BaseEdge, type EdgeProps, getBezierPath, getSmoothStepPath, Handle, type NodeProps, Position } from "@xyflow/react";
 import { ArrowUpRight, Route } from "lucide-react";
 import { memo } from "react";
-import { hrefOfMachine } from "../../../address/href.ts";
-import { keepNamespace } from "../../../address/search.ts";
 import { formatCount, formatRate } from "../../../parts/format.ts";
 import { MemoryBar } from "../../../parts/machines.tsx";
 import type { Selection } from "../graph/graph.ts";
 import type { EdgeData, FrameData, GatewayData, MachineData, ServiceData } from "./elements.ts";
 import { State } from "../../../parts/states.tsx";
+import { hrefOfMachine, To } from "../../../address/to.tsx";
 
 export const GatewayNode = memo(({ data }: NodeProps) => (
   <div className="topo-card topo-gateway">
@@ -119,14 +118,9 @@ function Card({
       </button>
       {children}
       {href !== undefined && (
-        <Link
-          to={href as "/"}
-          search={keepNamespace}
-          className="topo-open"
-          aria-label={`Open ${selection.id}`}
-        >
+        <To path={href} className="topo-open" aria-label={`Open ${selection.id}`}>
           <ArrowUpRight size={14} aria-hidden />
-        </Link>
+        </To>
       )}
     </div>
   );
