@@ -1,9 +1,9 @@
 /** The frame of every page: rail, top bar, state of the link, content, and the keys of the whole console. */
 
-import { Link, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, Outlet, useNavigate, useSearch, lazyRouteComponent } from "@tanstack/react-router";
 import { Ellipsis, Moon, Plus, Search as SearchIcon, Sun, UserRound } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
-import { lazy, Suspense, useCallback, useEffect, useState } from "react";
+import { Suspense, useCallback, useEffect, useState } from "react";
 import { keepNamespace, OnlyNamespace, type Search, useNamespace, useSetSearch } from "../address/search.ts";
 import { type Sight, useSight } from "../address/sight.ts";
 import { signOut, useRight, useSession } from "../api/session.ts";
@@ -19,15 +19,9 @@ import "./frame.css";
 import { Tag } from "../parts/states.tsx";
 import { To } from "../address/to.tsx";
 
-const Palette = lazy(() =>
-  import("./palette.tsx").then(({ Palette: component }) => ({ default: component })),
-);
-const KeyHelp = lazy(() =>
-  import("./palette.tsx").then(({ KeyHelp: component }) => ({ default: component })),
-);
-const Deploy = lazy(() =>
-  import("../pages/deploy/deploy.tsx").then(({ Deploy: component }) => ({ default: component })),
-);
+const Palette = lazyRouteComponent(() => import("./palette.tsx"), "Palette");
+const KeyHelp = lazyRouteComponent(() => import("./palette.tsx"), "KeyHelp");
+const Deploy = lazyRouteComponent(() => import("../pages/deploy/deploy.tsx"), "Deploy");
 
 export function Frame() {
   const [overlay, setOverlay] = useState<"palette" | "help">();

@@ -1,9 +1,11 @@
 /** The pages and their addresses. A page is loaded when it is opened, or when the reader points at its link. */
+
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
 import { CONSOLE_PATH, type Refusal } from "../../../src/console/protocol.ts";
 import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
 import { Empty, Failure } from "../parts/notices.tsx";
 import { Frame } from "./frame.tsx";
+import type { ReactNode } from "react";
 
 const root = createRootRoute({
   component: Frame,
@@ -21,65 +23,28 @@ const root = createRootRoute({
 
 /** Every row is a page: its path, the module, the name of its component. */
 const pages = [
-  page(
-    "/",
-    lazyRouteComponent(() => import("../pages/overview/overview.tsx"), "OverviewPage"),
-  ),
-  page(
-    "/services",
-    lazyRouteComponent(() => import("../pages/services/services.tsx"), "ServicesPage"),
-  ),
-  page(
-    "/services/$namespace/$name",
-    lazyRouteComponent(() => import("../pages/service/service.tsx"), "ServicePage"),
-  ),
-  page(
-    "/models",
-    lazyRouteComponent(() => import("../pages/models/models.tsx"), "ModelsPage"),
-  ),
-  page(
-    "/models/$namespace/$name",
-    lazyRouteComponent(() => import("../pages/model/model.tsx"), "ModelPage"),
-  ),
-  page(
-    "/hosts",
-    lazyRouteComponent(() => import("../pages/hosts/hosts.tsx"), "HostsPage"),
-  ),
-  page(
-    "/hosts/$name",
-    lazyRouteComponent(() => import("../pages/machine/machine.tsx"), "HostPage"),
-  ),
-  page(
-    "/nodes/$name",
-    lazyRouteComponent(() => import("../pages/machine/machine.tsx"), "NodePage"),
-  ),
-  page(
-    "/fits",
-    lazyRouteComponent(() => import("../pages/what-fits/what-fits.tsx"), "WhatFitsPage"),
-  ),
-  page(
-    "/topology",
-    lazyRouteComponent(() => import("../pages/topology/topology.tsx"), "TopologyPage"),
-  ),
-  page(
-    "/playground",
-    lazyRouteComponent(() => import("../pages/playground/playground.tsx"), "PlaygroundPage"),
-  ),
-  page(
-    "/gateway",
-    lazyRouteComponent(() => import("../pages/gateway/gateway.tsx"), "GatewayPage"),
-  ),
-  page(
-    "/usage",
-    lazyRouteComponent(() => import("../pages/usage/usage.tsx"), "UsagePage"),
-  ),
-  page(
-    "/settings",
-    lazyRouteComponent(() => import("../pages/settings/settings.tsx"), "SettingsPage"),
-  ),
+  page("/", () => import("../pages/overview/overview.tsx"), "OverviewPage"),
+  page("/services", () => import("../pages/services/services.tsx"), "ServicesPage"),
+  page("/services/$namespace/$name", () => import("../pages/service/service.tsx"), "ServicePage"),
+  page("/models", () => import("../pages/models/models.tsx"), "ModelsPage"),
+  page("/models/$namespace/$name", () => import("../pages/model/model.tsx"), "ModelPage"),
+  page("/hosts", () => import("../pages/hosts/hosts.tsx"), "HostsPage"),
+  page("/hosts/$name", () => import("../pages/machine/machine.tsx"), "HostPage"),
+  page("/nodes/$name", () => import("../pages/machine/machine.tsx"), "NodePage"),
+  page("/fits", () => import("../pages/what-fits/what-fits.tsx"), "WhatFitsPage"),
+  page("/topology", () => import("../pages/topology/topology.tsx"), "TopologyPage"),
+  page("/playground", () => import("../pages/playground/playground.tsx"), "PlaygroundPage"),
+  page("/gateway", () => import("../pages/gateway/gateway.tsx"), "GatewayPage"),
+  page("/usage", () => import("../pages/usage/usage.tsx"), "UsagePage"),
+  page("/settings", () => import("../pages/settings/settings.tsx"), "SettingsPage"),
 ];
 
-function page(path: string, component: ReturnType<typeof lazyRouteComponent>) {
+function page<T extends Record<string, unknown>>(
+  path: string,
+  load: () => Promise<T>,
+  name: keyof T & string,
+) {
+  const component = lazyRouteComponent(load as () => Promise<Record<string, () => ReactNode>>, name);
   return createRoute({ getParentRoute: () => root, path, component });
 }
 

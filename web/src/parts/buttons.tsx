@@ -137,3 +137,13 @@ export function Segments({
     </fieldset>
   );
 }
+
+/** Downloads a text. */
+export function saveFile(name: string, type: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}

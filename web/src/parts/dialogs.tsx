@@ -5,6 +5,8 @@ import { Dialog as Radix } from "radix-ui";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Button, type ButtonProps } from "./buttons.tsx";
 import { useBlocker, useRouter } from "@tanstack/react-router";
+import { useMutation } from "@tanstack/react-query";
+import { Failure } from "./notices.tsx";
 
 export interface DialogProps {
   readonly title: string;
@@ -93,6 +95,14 @@ export function Dialog(props: DialogProps) {
   );
 }
 
+interface ConfirmProps extends Omit<DialogProps, "size" | "onClose"> {
+  readonly onClose: () => void;
+  readonly act: string;
+  readonly look?: ButtonProps["look"];
+  readonly isBusy: boolean;
+  readonly onConfirm: () => void;
+}
+
 /** Asks before an action; `children` says what it does. */
 export function Confirm({
   act,
@@ -102,13 +112,7 @@ export function Confirm({
   onConfirm,
   children,
   ...dialog
-}: Omit<DialogProps, "size" | "onClose"> & {
-  readonly onClose: () => void;
-  readonly act: string;
-  readonly look?: ButtonProps["look"];
-  readonly isBusy: boolean;
-  readonly onConfirm: () => void;
-}) {
+}: ConfirmProps) {
   return (
     <Dialog {...dialog} onClose={onClose}>
       <div className="stack">{children}</div>
@@ -140,4 +144,32 @@ export function useBack(isOpen: boolean, onBack: () => void): void {
       return true;
     },
   });
+}
+
+/** Asks before an action, and closes once it has succeeded. */
+export function ConfirmAction({
+  run,
+  onDone,
+  isReady = true,
+  children,
+  ...confirm
+}: Omit<ConfirmProps, "isOpen" | "isBusy" | "onConfirm"> & {
+  readonly run: () => Promise<unknown>;
+  /** After the action, before the dialog closes. */
+  readonly onDone?: () => unknown;
+  readonly isReady?: boolean;
+}) {
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: run,
+    onSuccess: async () => {
+      await onDone?.();
+      confirm.onClose();
+    },
+  });
+  return (
+    <Confirm {...confirm} isOpen isBusy={isPending || !isReady} onConfirm={() => mutate()}>
+      {children}
+      {error !== null && <Failure error={error} />}
+    </Confirm>
+  );
 }

@@ -2,13 +2,13 @@
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { type ApiObject, listObjects } from "../api/kube.ts";
-import { Failure, Skeleton } from "./notices.tsx";
 import type { ReactNode } from "react";
 import type { StateWord } from "../../../src/console/rows.ts";
 import { Ago, State } from "./states.tsx";
 import { hrefOfMachine, To } from "../address/to.tsx";
 import { HIDDEN_NAMESPACE } from "./machines.tsx";
-import { type Column, Table } from "./table/table.tsx";
+import { type Column, Table, sourceOf } from "./table/table.tsx";
+import { lazyRouteComponent } from "@tanstack/react-router";
 
 export type Fact = readonly [label: string, value: ReactNode];
 
@@ -152,7 +152,7 @@ export interface EventListProps {
 }
 
 export function EventList({ namespace, selectors, version, columns = [] }: EventListProps) {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ["events", namespace, selectors, version],
     queryFn: async ({ signal }) => {
       const lists = selectors.map((fieldSelector) =>
@@ -162,13 +162,12 @@ export function EventList({ namespace, selectors, version, columns = [] }: Event
     },
     placeholderData: keepPreviousData,
   });
-  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (data === undefined) return <Skeleton />;
-  const sorted = [...data].sort((a, b) => timeOf(b).localeCompare(timeOf(a)));
+  const sorted = [...(query.data ?? [])].sort((a, b) => timeOf(b).localeCompare(timeOf(a)));
   return (
     <Table
       label="Events"
       rows={sorted}
+      of={sourceOf(query)}
       keyOf={({ metadata }) => metadata.uid ?? metadata.name}
       columns={[...EVENTS.slice(0, 2), ...columns, ...EVENTS.slice(2)]}
       none="No Events in the last hour. Kubernetes keeps Events for one hour."
@@ -199,3 +198,6 @@ function timeOf({ series, lastTimestamp, eventTime, firstTimestamp, metadata }: 
   const times = [series?.lastObservedTime, lastTimestamp, eventTime, firstTimestamp];
   return times.find((time) => typeof time === "string") ?? metadata.creationTimestamp ?? "";
 }
+
+/** With its library, which is large. */
+export const YamlView = lazyRouteComponent(() => import("./yaml/editor.tsx"), "YamlView");

@@ -1,7 +1,8 @@
 /** Head of a page: title, what belongs to it, its actions; its sections and tabs. */
 
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useRef, Suspense } from "react";
 import { Tabs as RadixTabs } from "radix-ui";
+import { Skeleton } from "./notices.tsx";
 
 /** Head of a page: title, what belongs to it, its actions. */
 export function Page({
@@ -92,7 +93,7 @@ export function Tabs({
       </RadixTabs.List>
       {tabs.map(({ id, content }) => (
         <RadixTabs.Content key={id} value={id} className="tab-panel" tabIndex={-1}>
-          {id === value && content()}
+          {id === value && <Suspense fallback={<Skeleton />}>{content()}</Suspense>}
         </RadixTabs.Content>
       ))}
     </RadixTabs.Root>

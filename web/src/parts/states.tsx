@@ -4,6 +4,7 @@ import type { StateWord } from "../../../src/console/rows.ts";
 import type { FitLevel, ModelFit } from "../api/density.ts";
 import { useNow } from "../live/hooks.ts";
 import { formatDuration, formatRate } from "./format.ts";
+import { type Download, downloadText, secondsLeft, shareOf } from "../../../src/verdicts/download.ts";
 
 const ICONS = {
   ok: CircleCheck,
@@ -178,5 +179,23 @@ export function Timeline({
         );
       })}
     </ol>
+  );
+}
+
+/** Without a total there is no bar. */
+export function DownloadFigures({
+  label,
+  download,
+}: {
+  readonly label: string;
+  readonly download: Download;
+}) {
+  const [part, seconds] = [shareOf(download), secondsLeft(download)];
+  const left = seconds === undefined ? "" : `, ${formatDuration(seconds * 1_000)} left`;
+  return (
+    <>
+      {part !== undefined && <Progress label={label} part={part} />}
+      <span className="muted small number">{`${downloadText(download)}${left}`}</span>
+    </>
   );
 }

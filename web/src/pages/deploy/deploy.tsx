@@ -1,8 +1,8 @@
 /** The dialog that deploys a model. `choice` is what the address says: `new`, or the name of a catalog model. */
 
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { Link, lazyRouteComponent } from "@tanstack/react-router";
+import { Suspense, useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogAnswer } from "../../../../src/console/catalog.ts";
 import { CONSOLE_PATH } from "../../../../src/console/protocol.ts";
@@ -241,9 +241,7 @@ function DeployPreview({
   );
 }
 
-const YamlFields = lazy(() =>
-  import("./yaml-fields.tsx").then(({ YamlFields: component }) => ({ default: component })),
-);
+const YamlFields = lazyRouteComponent(() => import("./yaml-fields.tsx"), "YamlFields");
 
 /** The objects as YAML, collapsed. An edit replaces what the fields say. */
 function DeployYaml(props: DeployYamlProps) {

@@ -2,10 +2,9 @@
 
 import type { HostInstalled, HostModel, HostStatus } from "../../../../src/api/host.ts";
 import { useSearchParam } from "../../address/search.ts";
-import { Events, Conditions, ServiceLink } from "../../parts/objects.tsx";
+import { Events, Conditions, ServiceLink, YamlView } from "../../parts/objects.tsx";
 import { formatBytes, formatRate } from "../../parts/format.ts";
 import { Section, type Tab, Tabs } from "../../parts/page.tsx";
-import { YamlView } from "../../parts/yaml/view.tsx";
 import { FittingModels } from "./fitting-models.tsx";
 import { type HistoryEntry, hostHistory } from "./history.ts";
 import { type Machine, type Running, runningOn } from "./running.ts";

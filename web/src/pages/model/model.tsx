@@ -1,9 +1,6 @@
-/** The page of one model. */
-
-import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { downloadText, downloadWord, secondsLeft, shareOf } from "../../../../src/verdicts/download.ts";
+import { downloadWord, } from "../../../../src/verdicts/download.ts";
 import type { Model, ModelStatus } from "../../../../src/api/model.ts";
 import type { ModelRow, DownloadRow } from "../../../../src/console/rows.ts";
 import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
@@ -11,14 +8,13 @@ import { deleteObject } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
-import { Confirm } from "../../parts/dialogs.tsx";
-import { Events, Conditions, type Fact, Facts, MachineLink, ServiceLink } from "../../parts/objects.tsx";
-import { formatBytes, formatCount, formatRate, formatDuration } from "../../parts/format.ts";
+import { Events, Conditions, type Fact, Facts, MachineLink, ServiceLink, YamlView } from "../../parts/objects.tsx";
+import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
 import { Page, Section, Tabs } from "../../parts/page.tsx";
-import { YamlView } from "../../parts/yaml/view.tsx";
-import { Ago, Progress, State } from "../../parts/states.tsx";
+import { Ago, State, DownloadFigures } from "../../parts/states.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
+import { ConfirmAction } from "../../parts/dialogs.tsx";
 
 /** The page of one model. */
 export function ModelPage() {
@@ -263,58 +259,53 @@ function DeleteModel({
   const navigate = useNavigate();
   const place = { resource: "models", namespace: metadata.namespace ?? "default", name: metadata.name };
   const right = useRight({ verb: "delete", ...place });
-  const { mutate, isPending, error } = useMutation({
-    mutationFn: () => deleteObject(place),
-    onSuccess: () => navigate({ to: "/models" as "/", search: keepNamespace }),
-  });
   const copies = status?.hosts?.length ?? 0;
   return (
     <>
       <Button look="danger" right={right} onClick={() => setIsAsking(true)}>
         Delete
       </Button>
-      <Confirm
-        title={`Delete the model ${metadata.name}?`}
-        isOpen={isAsking}
-        onClose={() => setIsAsking(false)}
-        act="Delete"
-        isBusy={isPending}
-        onConfirm={() => mutate()}
-      >
-        {services.length === 0 ? (
-          <p className="prose">No service uses it.</p>
-        ) : (
-          <div>
-            <p className="prose">
-              {services.length === 1
-                ? "1 service uses it. Its replicas keep running, but no new replica can be started:"
-                : `${services.length} services use it. Their replicas keep running, but no new replica can be started:`}
-            </p>
-            <ul>
-              {services.slice(0, NAMES).map((name) => (
-                <li key={name}>
-                  <bdi>{name}</bdi>
-                </li>
-              ))}
-            </ul>
-          </div>
-        )}
-        <p className="prose">
-          {copies === 0
-            ? "No host has a copy of its weights."
-            : `${copies === 1 ? "The copy" : `The ${copies} copies`} on hosts stay until their space is needed.`}
-        </p>
-        {status?.cache !== undefined && (
-          <p className="prose">The weights on the volume for pods are deleted.</p>
-        )}
-        {error !== null && <Failure error={error} />}
-      </Confirm>
+      {isAsking && (
+        <ConfirmAction
+          title={`Delete the model ${metadata.name}?`}
+          act="Delete"
+          run={() => deleteObject(place)}
+          onDone={() => navigate({ to: "/models" as "/", search: keepNamespace })}
+          onClose={() => setIsAsking(false)}
+        >
+          {services.length === 0 ? (
+            <p className="prose">No service uses it.</p>
+          ) : (
+            <div>
+              <p className="prose">
+                {services.length === 1
+                  ? "1 service uses it. Its replicas keep running, but no new replica can be started:"
+                  : `${services.length} services use it. Their replicas keep running, but no new replica can be started:`}
+              </p>
+              <ul>
+                {services.slice(0, NAMES).map((name) => (
+                  <li key={name}>
+                    <bdi>{name}</bdi>
+                  </li>
+                ))}
+              </ul>
+            </div>
+          )}
+          <p className="prose">
+            {copies === 0
+              ? "No host has a copy of its weights."
+              : `${copies === 1 ? "The copy" : `The ${copies} copies`} on hosts stay until their space is needed.`}
+          </p>
+          {status?.cache !== undefined && (
+            <p className="prose">The weights on the volume for pods are deleted.</p>
+          )}
+        </ConfirmAction>
+      )}
     </>
   );
 }
 
-/** The downloads of a model that run, with their progress. */
-export function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }) {
+function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }) {
   if (downloads.length === 0) return null;
   return (
     <Section title="Downloads">
@@ -330,22 +321,17 @@ export function Downloads({ downloads }: { readonly downloads: readonly Download
 }
 
 function Download({ download }: { readonly download: DownloadRow }) {
-  const { place, phase, message } = download;
-  const seconds = secondsLeft(download);
-  const isFailed = phase === "Failed";
-  const word = phase === "Downloading" ? downloadWord(phase, [download]) : phase;
+  const { place, phase, message = "" } = download;
+  const isRunning = phase === "Downloading";
+  const word = isRunning ? downloadWord(phase, [download]) : phase;
   return (
     <>
       <div className="spread">
         <h3 className="truncate">{place}</h3>
-        <State state={{ word, level: isFailed ? "bad" : phase === "Downloading" ? "busy" : "idle" }} />
+        <State state={{ word, level: phase === "Failed" ? "bad" : isRunning ? "busy" : "idle" }} />
       </div>
-      <Progress label={place} part={shareOf(download)} />
-      <div className="spread small muted number">
-        <span>{downloadText(download)}</span>
-        <span>{seconds === undefined ? "" : `${formatDuration(seconds * 1_000)} left`}</span>
-      </div>
-      {message !== undefined && message !== "" && <p className="small prose">{message}</p>}
+      <DownloadFigures label={place} download={download} />
+      {message !== "" && <p className="small prose">{message}</p>}
     </>
   );
 }

@@ -1,14 +1,11 @@
-/** The dialogs of the actions: each says in numbers what happens. */
-import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { ANNOTATION_RESTARTED_AT } from "../../../../src/api/group.ts";
 import { isoSeconds } from "../../../../src/util/iso-seconds.ts";
 import { deleteObject, mergePatch, type Place } from "../../api/kube.ts";
 import { useLive } from "../../live/hooks.ts";
-import { Confirm } from "../../parts/dialogs.tsx";
 import { formatBytes, plural } from "../../parts/format.ts";
-import { Failure } from "../../parts/notices.tsx";
 import { drainSecondsOf, type ServiceObjects } from "./objects.ts";
+import { ConfirmAction } from "../../parts/dialogs.tsx";
 
 export type ServiceAction = "scale" | "restart" | "suspend" | "resume" | "delete";
 
@@ -86,12 +83,12 @@ export function ServiceActionDialog({
 
 function Simple({
   objects,
+  says,
+  run,
+  look = "danger",
   onClose,
   title,
   act,
-  look = "danger",
-  says,
-  run,
 }: DialogProps & {
   readonly title: string;
   readonly act: string;
@@ -99,27 +96,14 @@ function Simple({
   readonly says: readonly string[];
   readonly run: (place: Place) => Promise<unknown>;
 }) {
-  const { mutate, isPending, error } = useMutation({
-    mutationFn: () => run(placeOf(objects)),
-    onSuccess: onClose,
-  });
   return (
-    <Confirm
-      title={title}
-      act={act}
-      look={look}
-      isOpen
-      isBusy={isPending}
-      onClose={onClose}
-      onConfirm={() => mutate()}
-    >
+    <ConfirmAction title={title} act={act} look={look} run={() => run(placeOf(objects))} onClose={onClose}>
       {says.map((line) => (
         <p key={line} className="prose">
           {line}
         </p>
       ))}
-      {error !== null && <Failure error={error} />}
-    </Confirm>
+    </ConfirmAction>
   );
 }
 
@@ -131,22 +115,15 @@ function Scale({ objects, onClose, onDone }: DialogProps) {
   const [count, setCount] = useState(String(service.spec.replicas));
   const replicas = Number(count);
   const isValid = count !== "" && Number.isInteger(replicas) && replicas >= 0 && replicas <= MAX_REPLICAS;
-  const { mutate, isPending, error } = useMutation({
-    mutationFn: () => mergePatch(placeOf(objects), { spec: { replicas } }),
-    onSuccess: () => {
-      onDone(`Scaled to ${plural(replicas, "replica")}.`);
-      onClose();
-    },
-  });
   return (
-    <Confirm
+    <ConfirmAction
       title={`Scale ${name}`}
       act="Scale"
       look="primary"
-      isOpen
-      isBusy={isPending || !isValid}
+      isReady={isValid}
+      run={() => mergePatch(placeOf(objects), { spec: { replicas } })}
+      onDone={() => onDone(`Scaled to ${plural(replicas, "replica")}.`)}
       onClose={onClose}
-      onConfirm={() => mutate()}
     >
       <label className="field">
         <span className="small muted">Replicas</span>
@@ -165,8 +142,7 @@ function Scale({ objects, onClose, onDone }: DialogProps) {
           An autoscaler sets the replicas of this service and may change the number again.
         </p>
       )}
-      {error !== null && <Failure error={error} />}
-    </Confirm>
+    </ConfirmAction>
   );
 }
 

@@ -1,16 +1,14 @@
 /** The replicas and pods of a service: each with its way to Ready, its machine and its memory. */
 
-import type { ReactNode } from "react";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { Empty } from "../../parts/notices.tsx";
 import { stepsOfPod, stepsOfReplica } from "./progress.ts";
 import type { ServiceObjects, ServicePod } from "./objects.ts";
-import { downloadText, shareOf } from "../../../../src/verdicts/download.ts";
 import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
-import { Ago, Progress, State, Timeline } from "../../parts/states.tsx";
-import { MachineLink } from "../../parts/objects.tsx";
+import { Ago, State, Timeline, DownloadFigures } from "../../parts/states.tsx";
+import { MachineLink, Facts } from "../../parts/objects.tsx";
 
 export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   const { replicas, pods } = objects;
@@ -44,6 +42,7 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
   const { hostName } = spec.template;
   const state = stateOfReplica(replica);
   const { footprintBytes } = status?.memory ?? {};
+  const contextPerSlot = status?.contextPerSlot;
   const claimed = formatBytes(spec.memory.claimBytes);
   return (
     <article className="card stack" aria-label={metadata.name}>
@@ -53,33 +52,25 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
       </header>
       <Timeline steps={stepsOfReplica(replica)} label={metadata.name} />
       {state.message !== "" && status?.progress === undefined && <p className="prose">{state.message}</p>}
-      {status?.phase === "Fetching" && <Download progress={status.progress} />}
-      <dl className="facts replica-facts">
-        <Fact name="Host">
-          <MachineLink name={hostName} />
-        </Fact>
-        <Fact name="Memory">
-          {footprintBytes === undefined ? claimed : `${formatBytes(footprintBytes)} of ${claimed}`}
-        </Fact>
-        <Fact name="Context per slot">
-          {status?.contextPerSlot === undefined ? "–" : `${formatCount(status.contextPerSlot)} tokens`}
-        </Fact>
-        <Fact name="Tokens/s">{formatRate(status?.performance?.tokensPerSecond)}</Fact>
-        <Fact name="Restarts">{formatCount(status?.restarts ?? 0)}</Fact>
-      </dl>
+      {status?.phase === "Fetching" && status.progress !== undefined && (
+        <div className="row small">
+          <DownloadFigures label="Download" download={status.progress} />
+        </div>
+      )}
+      <Facts
+        facts={[
+          ["Host", <MachineLink key="host" name={hostName} />],
+          ["Memory", footprintBytes === undefined ? claimed : `${formatBytes(footprintBytes)} of ${claimed}`],
+          [
+            "Context per slot",
+            contextPerSlot === undefined ? undefined : `${formatCount(contextPerSlot)} tokens`,
+          ],
+          ["Tokens/s", formatRate(status?.performance?.tokensPerSecond)],
+          ["Restarts", formatCount(status?.restarts ?? 0)],
+        ]}
+      />
       <LastExit replica={replica} />
     </article>
-  );
-}
-
-function Download({ progress }: { readonly progress: NonNullable<InferenceReplica["status"]>["progress"] }) {
-  if (progress === undefined) return null;
-  const part = shareOf(progress);
-  return (
-    <div className="row small">
-      {part !== undefined && <Progress label="Download" part={part} />}
-      <span className="muted number">{downloadText(progress)}</span>
-    </div>
   );
 }
 
@@ -106,7 +97,10 @@ function LastExit({ replica: { status } }: { readonly replica: InferenceReplica 
 }
 
 function PodCard({ pod }: { readonly pod: ServicePod }) {
-  const { metadata, spec } = pod;
+  const {
+    metadata,
+    spec: { nodeName },
+  } = pod;
   const state = stateOfPod(pod);
   return (
     <article className="card stack" aria-label={metadata.name}>
@@ -116,21 +110,12 @@ function PodCard({ pod }: { readonly pod: ServicePod }) {
       </header>
       <Timeline steps={stepsOfPod(pod)} label={metadata.name} />
       {state.message !== "" && <p className="prose">{state.message}</p>}
-      <dl className="facts replica-facts">
-        <Fact name="Node">
-          {spec.nodeName === undefined ? "–" : <MachineLink kind="Node" name={spec.nodeName} />}
-        </Fact>
-        <Fact name="Restarts">{formatCount(restartsOf(pod))}</Fact>
-      </dl>
+      <Facts
+        facts={[
+          ["Node", nodeName === undefined ? "–" : <MachineLink key="node" kind="Node" name={nodeName} />],
+          ["Restarts", formatCount(restartsOf(pod))],
+        ]}
+      />
     </article>
-  );
-}
-
-function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd className="number">{children}</dd>
-    </div>
   );
 }

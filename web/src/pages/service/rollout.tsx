@@ -15,7 +15,7 @@ import { useRight } from "../../api/session.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { Confirm } from "../../parts/dialogs.tsx";
 import { Ago, State, Tag } from "../../parts/states.tsx";
-import { type Column, Table } from "../../parts/table/table.tsx";
+import { type Column, Table, sourceOf } from "../../parts/table/table.tsx";
 
 /** The rollout of a service: the old revision beside the new one, how far it is, and the revisions before. */
 export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {
@@ -103,7 +103,7 @@ interface StoredRevision extends ApiObject {
 
 function History({ objects: { service } }: { readonly objects: ServiceObjects }) {
   const { namespace = "default", uid = "", generation } = service.metadata;
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ["revisions", uid, generation, service.status?.updateRevision, service.status?.currentRevision],
     queryFn: ({ signal }) =>
       listObjects<StoredRevision>(
@@ -113,8 +113,6 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
       ),
     placeholderData: keepPreviousData,
   });
-  if (error !== null) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (data === undefined) return <Skeleton rows={3} />;
   const serving = service.status?.currentRevision;
   const target = service.status?.updateRevision ?? serving;
   const hashOf = ({ metadata }: StoredRevision) => metadata.labels?.[LABEL_REVISION] ?? "";
@@ -139,12 +137,13 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
       cell: (one) => (hashOf(one) === target ? "" : <Undo service={service} revision={one.revision} />),
     },
   ];
-  const newestFirst = [...data].sort((a, b) => b.revision - a.revision);
+  const newestFirst = [...(query.data ?? [])].sort((a, b) => b.revision - a.revision);
   return (
     <Section title="Revisions">
       <Table
         label="Revisions"
         rows={newestFirst}
+        of={sourceOf(query)}
         keyOf={({ metadata }) => metadata.name}
         columns={columns}
         none="No revision has been stored yet."

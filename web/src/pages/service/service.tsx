@@ -1,7 +1,7 @@
 /** One service: what it does, why, and what can be done about it. */
 
-import { useParams } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense, useRef } from "react";
+import { useParams, lazyRouteComponent } from "@tanstack/react-router";
+import { useRef } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { EventList, type EventObject } from "../../parts/objects.tsx";
@@ -18,15 +18,9 @@ import { useSamples } from "./metrics.tsx";
 import { To } from "../../address/to.tsx";
 import type { Column } from "../../parts/table/table.tsx";
 
-const LogsTab = lazy(() =>
-  import("./logs/logs-tab.tsx").then(({ LogsTab: component }) => ({ default: component })),
-);
-const MetricsTab = lazy(() =>
-  import("./metrics.tsx").then(({ MetricsTab: component }) => ({ default: component })),
-);
-const YamlTab = lazy(() =>
-  import("./yaml/yaml-tab.tsx").then(({ YamlTab: component }) => ({ default: component })),
-);
+const LogsTab = lazyRouteComponent(() => import("./logs/logs-tab.tsx"), "LogsTab");
+const MetricsTab = lazyRouteComponent(() => import("./metrics.tsx"), "MetricsTab");
+const YamlTab = lazyRouteComponent(() => import("./yaml/yaml-tab.tsx"), "YamlTab");
 
 export function ServicePage() {
   const { namespace, name } = useParams({ strict: false }) as { namespace: string; name: string };
@@ -94,21 +88,17 @@ function ServiceTabs({ objects }: { readonly objects: ServiceObjects }) {
     },
     { id: "placement", label: "Placement", content: () => <PlacementTab objects={objects} /> },
     { id: "rollout", label: "Rollout", content: () => <RolloutTab objects={objects} /> },
-    { id: "logs", label: "Logs", content: () => later(<LogsTab objects={objects} />) },
-    { id: "metrics", label: "Metrics", content: () => later(<MetricsTab samples={samples} />) },
+    { id: "logs", label: "Logs", content: () => <LogsTab objects={objects} /> },
+    { id: "metrics", label: "Metrics", content: () => <MetricsTab samples={samples} /> },
     { id: "events", label: "Events", content: () => <EventsTab objects={objects} /> },
     {
       id: "yaml",
       label: "YAML",
-      content: () => later(<YamlTab service={objects.service} />),
+      content: () => <YamlTab service={objects.service} />,
     },
   ];
   const known = tabs.some(({ id }) => id === tab) ? tab : "replicas";
   return <Tabs tabs={tabs} value={known} onChange={setTab} />;
-}
-
-function later(content: ReactNode) {
-  return <Suspense fallback={<Skeleton />}>{content}</Suspense>;
 }
 
 /** One request for each object. */

@@ -1,6 +1,6 @@
 /** The page Topology: gateway, services and machines, with their traffic. */
 
-import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { useNamespace, useSearchParam, useInNamespace } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
@@ -15,10 +15,9 @@ import { groupServices, hasSameMachines, hasSameMembers, pathOf, type Selection,
 import { MAX_BARS } from "./graph/layout.ts";
 import { Segments } from "../../parts/buttons.tsx";
 import { hrefOfService, To } from "../../address/to.tsx";
+import { lazyRouteComponent } from "@tanstack/react-router";
 
-const TopologyMap = lazy(() =>
-  import("./map/map.tsx").then(({ TopologyMap: component }) => ({ default: component })),
-);
+const TopologyMap = lazyRouteComponent(() => import("./map/map.tsx"), "TopologyMap");
 const LEVEL_WORDS = {
   ok: "Ready",
   busy: "In progress",

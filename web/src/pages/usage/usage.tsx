@@ -7,14 +7,14 @@ import { useSearchParam } from "../../address/search.ts";
 import { type ApiObject, listObjects } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
 import { useNow } from "../../live/hooks.ts";
-import { Button, Segments } from "../../parts/buttons.tsx";
+import { Button, Segments, saveFile } from "../../parts/buttons.tsx";
 import { Chart } from "../../parts/chart/chart.tsx";
 import { formatCount, formatPercent, formatRate, formatGib } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
 import { densityCosts, type ModelCost, type NamespaceTotal } from "../../api/density.ts";
-import { type Column, Table } from "../../parts/table/table.tsx";
+import { type Column, Table, figure, sourceOf } from "../../parts/table/table.tsx";
 
 const DIMENSIONS = ["key", "model", "namespace"] as const satisfies readonly UsageDimension[];
 const DIMENSION_WORDS = { key: "Key", model: "Model", namespace: "Namespace" } as const;
@@ -155,12 +155,11 @@ function columnsFor(by: (typeof DIMENSIONS)[number], rows: readonly UsageRow[]):
 function save(records: readonly UsageRecord[], days: readonly string[]): void {
   const shown = new Set(days);
   const rows = sumUsage(records.filter(({ day }) => shown.has(day)).flatMap((record) => record.rows));
-  const url = URL.createObjectURL(new Blob([renderUsageCsv(rows)], { type: "text/csv" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `metalbridge-usage-${days[0] ?? ""}-to-${days.at(-1) ?? ""}.csv`;
-  link.click();
-  URL.revokeObjectURL(url);
+  saveFile(
+    `metalbridge-usage-${days[0] ?? ""}-to-${days.at(-1) ?? ""}.csv`,
+    "text/csv",
+    renderUsageCsv(rows),
+  );
 }
 
 const LABEL_MONTH = "metalbridge.dev/usage-month";
@@ -186,32 +185,30 @@ const HELD_REFRESH_MS = 30_000;
 
 /** What replicas hold now, by model and machine, and by namespace. */
 export function CostSection() {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ["density-cost"],
     queryFn: ({ signal }) => densityCosts(signal),
     refetchInterval: HELD_REFRESH_MS,
   });
+  const { models = [], namespaces = [] } = query.data ?? {};
   return (
     <Section title="Memory held now">
       <p className="muted prose">Memory and GPUs that replicas hold at this moment, by model and machine.</p>
-      {error !== null && data === undefined && <Failure error={error} onRetry={() => void refetch()} />}
-      {data === undefined && error === null && <Skeleton rows={3} />}
-      {data !== undefined && (
-        <Table
-          label="Memory held now"
-          rows={data.models}
-          keyOf={({ namespace, service, placedNode }) => `${namespace}/${service} ${placedNode}`}
-          columns={MODELS}
-          none="No replica holds memory."
-        />
-      )}
-      {data !== undefined && data.namespaces.length > 1 && (
+      <Table
+        label="Memory held now"
+        rows={models}
+        of={sourceOf(query)}
+        keyOf={({ namespace, service, placedNode }) => `${namespace}/${service} ${placedNode}`}
+        columns={MODELS}
+        none="No replica holds memory."
+      />
+      {namespaces.length > 1 && (
         <Table
           label="By namespace"
-          rows={data.namespaces}
+          rows={namespaces}
           keyOf={({ namespace }) => namespace}
           columns={NAMESPACES}
-          none="No replica holds memory."
+          none=""
         />
       )}
     </Section>
@@ -224,12 +221,7 @@ const MODELS: readonly Column<ModelCost>[] = [
   { id: "machine", header: "Machine", cell: ({ placedNode }) => <bdi>{placedNode}</bdi> },
   { id: "phase", header: "State", cell: ({ phase }) => phase },
   { id: "replicas", header: "Replicas", cell: ({ replicas }) => replicas, isNumber: true },
-  {
-    id: "memory",
-    header: "Memory",
-    cell: ({ memoryRequiredGb }) => formatGib(memoryRequiredGb),
-    isNumber: true,
-  },
+  figure("memory", "Memory", ({ memoryRequiredGb }) => memoryRequiredGb, formatGib),
   {
     id: "share",
     header: "Of the machine",
@@ -246,11 +238,6 @@ const NAMESPACES: readonly Column<NamespaceTotal>[] = [
     cell: ({ namespace }) => <bdi>{namespace}</bdi>,
   },
   { id: "models", header: "Models", cell: ({ modelCount }) => modelCount, isNumber: true },
-  {
-    id: "memory",
-    header: "Memory",
-    cell: ({ totalMemoryGb }) => formatGib(totalMemoryGb),
-    isNumber: true,
-  },
+  figure("memory", "Memory", ({ totalMemoryGb }) => totalMemoryGb, formatGib),
   { id: "gpus", header: "GPUs", cell: ({ totalGpu }) => formatCount(totalGpu), isNumber: true },
 ];

@@ -1,9 +1,10 @@
 /** A chart over time. The library is loaded with the first one. */
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import type { ChartProps, ChartSeries } from "./plot.tsx";
+import { lazyRouteComponent } from "@tanstack/react-router";
 
 const HEIGHT = 200;
-const Plot = lazy(() => import("./plot.tsx").then(({ ChartPlot }) => ({ default: ChartPlot })));
+const Plot = lazyRouteComponent(() => import("./plot.tsx"), "ChartPlot");
 
 export function Chart(props: ChartProps) {
   const { label, series, format, height = HEIGHT } = props;

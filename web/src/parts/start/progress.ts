@@ -1,4 +1,5 @@
 /** How far a new service is on its way to the first answer. Pure. */
+
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { ServiceRow } from "../../../../src/console/rows.ts";

@@ -5,13 +5,12 @@ import type { ReactNode } from "react";
 import type { Attention } from "../../../../src/console/rows.ts";
 import { formatDuration } from "../format.ts";
 import { type StartProgress, type StartStage, type StartingObjects, startProgressOf } from "./progress.ts";
-import { type Download as DownloadSum, downloadText, secondsLeft, shareOf } from "../../../../src/verdicts/download.ts";
 import { useQuery } from "@tanstack/react-query";
 import { askGateway, needsKey } from "../../api/gateway.ts";
 import { useSession } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { Failure, Remedy, Skeleton } from "../notices.tsx";
-import { Progress } from "../states.tsx";
+import { DownloadFigures } from "../states.tsx";
 
 const LOOKS = { done: "tone-ok", now: "tone-busy", next: "muted", stuck: "tone-warn" } as const;
 const WORDS: Readonly<Record<StartStage, string>> = {
@@ -47,7 +46,9 @@ export function StartSteps({
             word={WORDS[one]}
             at={index < now || stage === "ready" ? "done" : index > now ? "next" : isStuck ? "stuck" : "now"}
           >
-            {one === stage && download !== undefined && <Download download={download} />}
+            {one === stage && download !== undefined && (
+              <DownloadFigures label="Downloading" download={download} />
+            )}
             {one === "ready" && stage === "ready" && replicas !== undefined && (
               <span className="number">{`${replicas.ready} of ${replicas.desired}`}</span>
             )}
@@ -85,17 +86,6 @@ export function StartStep({
       <span className={isCurrent ? "strong" : undefined}>{word}</span>
       <span className="wrap start-detail">{children}</span>
     </li>
-  );
-}
-
-function Download({ download }: { readonly download: DownloadSum }) {
-  const [part, seconds] = [shareOf(download), secondsLeft(download)];
-  const left = seconds === undefined ? "" : `, ${formatDuration(seconds * 1_000)} left`;
-  return (
-    <>
-      {part !== undefined && <Progress label="Downloading" part={part} />}
-      <span className="muted small number">{`${downloadText(download)}${left}`}</span>
-    </>
   );
 }
 

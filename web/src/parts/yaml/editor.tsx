@@ -1,8 +1,8 @@
 /** A field for YAML with line numbers; faults are marked at their line and listed below. */
 import { type KeyboardEvent, useId, useRef } from "react";
-import type { YamlFault } from "./documents.ts";
+import { type YamlFault, printYaml } from "./documents.ts";
 import "./yaml.css";
-import { WithCommands } from "../buttons.tsx";
+import { WithCommands, CopyButton } from "../buttons.tsx";
 
 export interface YamlEditorProps {
   readonly label: string;
@@ -74,6 +74,19 @@ export function YamlEditor(props: YamlEditorProps) {
           ))}
         </ul>
       )}
+    </div>
+  );
+}
+
+/** An object as YAML, to read and copy. */
+export function YamlView({ object, label = "YAML" }: { readonly object: object; readonly label?: string }) {
+  const yaml = printYaml(object);
+  return (
+    <div className="stack gap-8">
+      <div className="row end">
+        <CopyButton value={yaml} label="Copy the YAML" />
+      </div>
+      <YamlEditor label={label} value={yaml} faults={[]} isReadOnly />
     </div>
   );
 }

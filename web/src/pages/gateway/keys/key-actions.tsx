@@ -1,13 +1,10 @@
 /** The dialog of each action on a key. */
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { useQueryClient } from "@tanstack/react-query";
 import { type KeyEntry, type KeyList, lastKeyWords } from "../../../../../src/gateway/key.ts";
 import { changeGatewayKey, deleteGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
-import type { ButtonProps } from "../../../parts/buttons.tsx";
-import { Confirm } from "../../../parts/dialogs.tsx";
-import { Failure } from "../../../parts/notices.tsx";
 import type { ValidKey } from "./form.ts";
 import { KeyDialog } from "./key-dialog.tsx";
+import { ConfirmAction } from "../../../parts/dialogs.tsx";
 
 export type OpenDialog =
   | { readonly at: "create" }
@@ -26,6 +23,12 @@ export function KeyActionDialog({
   readonly waiting: number;
   readonly onClose: () => void;
 }) {
+  const client = useQueryClient();
+  const forget = async (): Promise<void> => {
+    await client.invalidateQueries({ queryKey: gatewayKeysQuery.queryKey });
+    // What the reader's own key may use may have changed.
+    void client.invalidateQueries({ queryKey: ["gateway"] });
+  };
   if (open.at === "create")
     return (
       <KeyDialog entry={undefined} firstIn={keys.length === 0 ? namespace : undefined} onClose={onClose} />
@@ -36,11 +39,12 @@ export function KeyActionDialog({
   const { word, why, run } = ACTS[open.at];
   const ends = open.at === "revoke" || open.at === "disable";
   return (
-    <AskBefore
+    <ConfirmAction
       title={`${word} key ${name}?`}
       act={word}
       look={open.at === "enable" ? "primary" : "danger"}
       run={() => run(name)}
+      onDone={forget}
       onClose={onClose}
     >
       <p>{why}</p>
@@ -59,7 +63,7 @@ export function KeyActionDialog({
           {lastKeyWords(name, namespace)} A revoked key that stays in the cluster keeps the gateway closed.
         </p>
       )}
-    </AskBefore>
+    </ConfirmAction>
   );
 }
 
@@ -85,44 +89,3 @@ const ACTS = {
     run: deleteGatewayKey,
   },
 } as const;
-
-function AskBefore({
-  title,
-  act,
-  look,
-  run,
-  onClose,
-  children,
-}: {
-  readonly title: string;
-  readonly act: string;
-  readonly look: ButtonProps["look"];
-  readonly run: () => Promise<void>;
-  readonly onClose: () => void;
-  readonly children: ReactNode;
-}) {
-  const client = useQueryClient();
-  const { mutate, isPending, error } = useMutation({
-    mutationFn: run,
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: gatewayKeysQuery.queryKey });
-      // What the reader's own key may use may have changed.
-      void client.invalidateQueries({ queryKey: ["gateway"] });
-      onClose();
-    },
-  });
-  return (
-    <Confirm
-      title={title}
-      isOpen
-      onClose={onClose}
-      act={act}
-      look={look}
-      isBusy={isPending}
-      onConfirm={() => mutate()}
-    >
-      {children}
-      {error !== null && <Failure error={error} />}
-    </Confirm>
-  );
-}

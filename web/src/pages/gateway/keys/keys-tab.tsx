@@ -8,23 +8,22 @@ import { gatewayKeysQuery } from "../../../api/gateway.ts";
 import { type RightState, useRight } from "../../../api/session.ts";
 import { Button } from "../../../parts/buttons.tsx";
 import { formatCount } from "../../../parts/format.ts";
-import { Empty, Failure, Skeleton } from "../../../parts/notices.tsx";
+import { Empty } from "../../../parts/notices.tsx";
 import { LIMIT_NAMES, type ValidKey, LIMITS } from "./form.ts";
 import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
 import { Ago, formatMoment, State } from "../../../parts/states.tsx";
-import { type Column, Table } from "../../../parts/table/table.tsx";
+import { type Column, Table, sourceOf } from "../../../parts/table/table.tsx";
 
 export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
-  const { data, error, isPending, refetch } = useQuery(gatewayKeysQuery);
+  const query = useQuery(gatewayKeysQuery);
+  const { data } = query;
   const [open, setOpen] = useState<OpenDialog>();
   const namespace = data?.namespace ?? "";
   const right = { group: "", resource: "secrets", namespace };
   const canCreate = useRight({ ...right, verb: "create" });
   const canChange = useRight({ ...right, verb: "patch" });
   const canDelete = useRight({ ...right, verb: "delete" });
-  if (error !== null) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (isPending || data === undefined) return <Skeleton />;
-  const { keys } = data;
+  const { keys = [] } = data ?? {};
   const create = (
     <Button
       look="primary"
@@ -37,29 +36,28 @@ export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   );
   return (
     <div className="stack">
-      {keys.length === 0 ? (
-        <Empty
-          title="No keys yet"
-          why="Without any key the gateway accepts every request, and listens on loopback only. With the first key, every request needs one."
-        >
+      {keys.length > 0 && (
+        <div className="spread">
+          <span className="muted small">{`Secrets in namespace ${namespace}`}</span>
           {create}
-        </Empty>
-      ) : (
-        <>
-          <div className="spread">
-            <span className="muted small">{`Secrets in namespace ${namespace}`}</span>
-            {create}
-          </div>
-          <Table
-            label="Keys"
-            rows={keys}
-            keyOf={({ name }) => name}
-            columns={columnsOf({ canChange, canDelete }, setOpen)}
-            none="No keys yet"
-          />
-        </>
+        </div>
       )}
-      {open !== undefined && (
+      <Table
+        label="Keys"
+        rows={keys}
+        of={sourceOf(query)}
+        keyOf={({ name }) => name}
+        columns={columnsOf({ canChange, canDelete }, setOpen)}
+        none={
+          <Empty
+            title="No keys yet"
+            why="Without any key the gateway accepts every request, and listens on loopback only. With the first key, every request needs one."
+          >
+            {create}
+          </Empty>
+        }
+      />
+      {open !== undefined && data !== undefined && (
         <KeyActionDialog
           open={open}
           list={data}

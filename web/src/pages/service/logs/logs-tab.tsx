@@ -1,13 +1,15 @@
 /** The log of all replicas or of one, followed, filtered by the server. */
+
 import { Check, Copy, Download, WrapText } from "lucide-react";
 import { useCallback, useDeferredValue, useEffect, useRef, useState } from "react";
 import { CONSOLE_PATH } from "../../../../../src/console/protocol.ts";
 import { ConsoleError, request } from "../../../api/request.ts";
-import { Button, IconButton } from "../../../parts/buttons.tsx";
+import { Button, IconButton, saveFile } from "../../../parts/buttons.tsx";
 import { Failure } from "../../../parts/notices.tsx";
 import type { ServiceObjects } from "../objects.ts";
 import { LogLines } from "./lines.tsx";
 import { createLineSplitter, LogRing, MAX_LINES } from "./ring.ts";
+import { useDebounced } from "../../../parts/fields.tsx";
 
 const TAILS = [1_000, 10_000, MAX_LINES] as const;
 const TYPING_MS = 300;
@@ -20,7 +22,7 @@ export function LogsTab({ objects }: { readonly objects: ServiceObjects }) {
   const [tail, setTail] = useState<number>(TAILS[0]);
   const [isWrapped, setIsWrapped] = useState(false);
   const [isFollowing, setIsFollowing] = useState(true);
-  const filter = useSettled(words);
+  const filter = useDeferredValue(useDebounced(words, TYPING_MS));
   const logs = useLogs({ namespace, service: name, replica, filter, tail });
   const hasReplica = replica === "" && replicas.length > 1;
   return (
@@ -105,14 +107,6 @@ interface ToolsProps {
 }
 
 function Tools({ logs: { ring }, name, hasReplica, isWrapped, onWrap }: ToolsProps) {
-  const download = (): void => {
-    const url = URL.createObjectURL(new Blob([ring.text(hasReplica)], { type: "text/plain" }));
-    const link = document.createElement("a");
-    link.href = url;
-    link.download = `${name}.log`;
-    link.click();
-    URL.revokeObjectURL(url);
-  };
   return (
     <>
       <IconButton label="Wrap long lines" aria-pressed={isWrapped} onClick={onWrap}>
@@ -124,21 +118,14 @@ function Tools({ logs: { ring }, name, hasReplica, isWrapped, onWrap }: ToolsPro
       >
         <Copy size={16} aria-hidden />
       </IconButton>
-      <IconButton label="Download the log" onClick={download}>
+      <IconButton
+        label="Download the log"
+        onClick={() => saveFile(`${name}.log`, "text/plain", ring.text(hasReplica))}
+      >
         <Download size={16} aria-hidden />
       </IconButton>
     </>
   );
-}
-
-/** Each change is a new request: wait until the reader stops typing. */
-function useSettled(value: string): string {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), TYPING_MS);
-    return () => clearTimeout(timer);
-  }, [value]);
-  return useDeferredValue(settled);
 }
 
 interface LogQuestion {
