@@ -134,7 +134,7 @@ export interface FarmRow {
   readonly budgetBytes: number;
   readonly tokensPerSecond: number;
   readonly requestsInFlight: number;
-  /** Tokens per second at each 15 s of the last 15 minutes that the server has seen, oldest first. */
+  /** Tokens per second at each 15 s of the last hour that the server has seen, oldest first. */
   readonly history: readonly number[];
 }
 

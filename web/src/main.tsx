@@ -12,8 +12,9 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ConsoleError } from "./api/request.ts";
 import { router } from "./app/router.tsx";
-import { LiveProvider } from "./live/connect.tsx";
 import { startTheme } from "./parts/theme.ts";
+import { openLive } from "./live/client.ts";
+import { LiveContext } from "./live/hooks.ts";
 
 const HINT_MS = 400;
 const MAX_RETRIES = 2;
@@ -37,16 +38,19 @@ const queries = new QueryClient({
   },
 });
 
+/** Gives all pages the stream. */
+const live = openLive();
+
 const element = document.getElementById("root");
 if (element === null) throw new Error("index.html has no element #root");
 createRoot(element).render(
   <StrictMode>
     <QueryClientProvider client={queries}>
-      <LiveProvider>
+      <LiveContext value={live}>
         <Tooltip.Provider delayDuration={HINT_MS}>
           <RouterProvider router={router} />
         </Tooltip.Provider>
-      </LiveProvider>
+      </LiveContext>
     </QueryClientProvider>
   </StrictMode>,
 );

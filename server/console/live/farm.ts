@@ -1,4 +1,4 @@
-/** The topic farm: one row, summed for each scope, with the speeds of the last 15 minutes. */
+/** The topic farm: one row, summed for each scope, with the speeds of the last hour. */
 import type { DensitySite } from "../../../fitness/density/density.ts";
 import { claimedBytes } from "../../../fitness/density/held-memory.ts";
 import type { Clock } from "../../../src/util/ports.ts";
@@ -13,7 +13,7 @@ import { FARM_KEY } from "./topics.ts";
 export type FarmHistory = ReadonlyMap<string, readonly number[]>;
 
 const SAMPLE_MS = 15_000;
-const SAMPLES = 60;
+const SAMPLES = 240;
 
 /** Samples from now on, until the signal aborts. */
 export function startFarmHistory(
@@ -26,7 +26,7 @@ export function startFarmHistory(
     const figures = namespaceFigures(services.list());
     for (const namespace of new Set([...history.keys(), ...figures.keys()])) {
       const list = history.get(namespace) ?? [];
-      list.push(figures.get(namespace)?.tokensPerSecond ?? 0);
+      list.push(Number((figures.get(namespace)?.tokensPerSecond ?? 0).toFixed(1)));
       if (list.length > SAMPLES) list.shift();
       if (list.some((value) => value > 0)) history.set(namespace, list);
       else history.delete(namespace);

@@ -155,7 +155,7 @@ export function MachineCard({
   readonly children?: ReactNode;
 }) {
   return (
-    <To path={hrefOfMachine(machine)} className="card machine-card">
+    <To path={hrefOfMachine(machine)} className="card stack gap-8 machine-card">
       <div className="spread">
         <h2 className="truncate">{machine.name}</h2>
         {machine.state !== undefined && <State state={machine.state} />}

@@ -118,8 +118,8 @@ export function AttentionNotice({
   return (
     <article className={`stack gap-8 attention tone-${level}`}>
       <header className="wrap attention-head">
-        <span className="strong">
-          <State state={{ word: reason, level }} />
+        <span className="strong attention-message">
+          <State state={{ word: message === "" ? reason : message, level }} />
         </span>
         {about !== undefined && <span className="wrap attention-about">{about}</span>}
         {since !== undefined && (
@@ -128,7 +128,7 @@ export function AttentionNotice({
           </span>
         )}
       </header>
-      {message !== "" && <p className="prose attention-message">{message}</p>}
+      {message !== "" && <code className="muted">{reason}</code>}
       <Remedy attention={attention} />
     </article>
   );

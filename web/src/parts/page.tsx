@@ -2,7 +2,8 @@
 
 import { type ReactNode, useEffect, useRef, Suspense } from "react";
 import { Tabs as RadixTabs } from "radix-ui";
-import { Skeleton } from "./notices.tsx";
+import { Skeleton, Empty, Failure } from "./notices.tsx";
+import type { Refusal } from "../../../src/console/protocol.ts";
 
 /** Head of a page: title, what belongs to it, its actions. */
 export function Page({
@@ -33,6 +34,26 @@ export function Page({
       </header>
       {children}
     </div>
+  );
+}
+
+/** The page of an object that has not arrived yet, or that does not exist. */
+export function AbsentPage({
+  name,
+  what,
+  of: { isSynced, refusal },
+}: {
+  readonly name: string;
+  readonly what: string;
+  readonly of: { readonly isSynced: boolean; readonly refusal: Refusal | undefined };
+}) {
+  const why = "It was deleted while this page was open, or the address is wrong.";
+  return (
+    <Page title={name}>
+      {refusal !== undefined && <Failure error={refusal} />}
+      {refusal === undefined && !isSynced && <Skeleton />}
+      {isSynced && <Empty title={`${what} ${name} no longer exists.`} why={why} />}
+    </Page>
   );
 }
 

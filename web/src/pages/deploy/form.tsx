@@ -1,4 +1,5 @@
 /** Left side of the dialog: the model, and the settings that most deployments need. */
+
 import { useDeferredValue, useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogAnswer, CatalogFit } from "../../../../src/console/catalog.ts";
@@ -9,7 +10,8 @@ import { formatRate } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notices.tsx";
 import type { Choice, ChoiceField, Meaning } from "./choice.ts";
 import type { DeployFault } from "./use-deploy.ts";
-import { Fit } from "../../parts/states.tsx";
+import { Fit, LEVELS_IN_ORDER } from "../../parts/states.tsx";
+import { hasWords } from "../../parts/table/filters.tsx";
 
 export interface DeployFormProps {
   readonly choice: Choice;
@@ -303,28 +305,16 @@ function ChosenModel({
   );
 }
 
-const LEVELS: readonly CatalogFit["level"][] = ["perfect", "good", "marginal", "too_tight"];
-
 /** With files only; those that fit first, then the newest. Every word must occur. */
 export function foundModels(
   { models, fits }: CatalogAnswer<CatalogRecord>,
   words: string,
 ): readonly CatalogRecord[] {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   return models
     .filter(({ gguf_sources, mlx_sources }) => gguf_sources.length + mlx_sources.length > 0)
-    .filter((record) => {
-      const text = [
-        record.name,
-        record.license,
-        record.use_case,
-        record.parameter_count,
-        ...record.capabilities,
-      ]
-        .join(" ")
-        .toLowerCase();
-      return wanted.every((word) => text.includes(word));
-    })
+    .filter(({ name, license, use_case, parameter_count, capabilities }) =>
+      hasWords([name, license ?? "", use_case, parameter_count, ...capabilities], words),
+    )
     .sort(
       (a, b) =>
         rankOf(fits[a.name]) - rankOf(fits[b.name]) ||
@@ -334,5 +324,5 @@ export function foundModels(
 }
 
 function rankOf(fit: CatalogFit | undefined): number {
-  return fit === undefined ? LEVELS.length : LEVELS.indexOf(fit.level);
+  return fit === undefined ? LEVELS_IN_ORDER.length : LEVELS_IN_ORDER.indexOf(fit.level);
 }

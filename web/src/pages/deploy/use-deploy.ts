@@ -13,24 +13,18 @@ export interface DeployFault {
   readonly message: string;
 }
 
-export interface DeployAction {
+export type DeployAction = ReturnType<typeof useDeploy>;
+
+interface DeployState {
   readonly at: "idle" | "busy" | "created";
   readonly faults: readonly DeployFault[];
   /** An error about no field. */
-  readonly failure: Error | undefined;
-  readonly deploy: (deployment: Deployment) => Promise<void>;
-  readonly forget: () => void;
-}
-
-interface DeployState {
-  readonly at: DeployAction["at"];
-  readonly faults: readonly DeployFault[];
   readonly failure?: Error | undefined;
 }
 
 const IDLE: DeployState = { at: "idle", faults: [] };
 
-export function useDeploy(): DeployAction {
+export function useDeploy() {
   const [state, setState] = useState<DeployState>(IDLE);
   const deploy = async (deployment: Deployment): Promise<void> => {
     setState({ at: "busy", faults: [] });
@@ -41,7 +35,7 @@ export function useDeploy(): DeployAction {
       setState({ at: "idle", faults: [], failure: error as Error });
     }
   };
-  return { ...state, failure: state.failure, deploy, forget: () => setState(IDLE) };
+  return { ...state, deploy, forget: () => setState(IDLE) };
 }
 
 /** Resolves with what the API server refuses. A Model that exists with the same source is used. */

@@ -36,7 +36,7 @@ export function ModelsTab({ gatewayUrl }: { readonly gatewayUrl: string }) {
   if (error !== null) return <GatewayFailure error={error} onRetry={() => void refetch()} />;
   return (
     <div className="stack">
-      <dl className="gateway-urls">
+      <dl className="wrap">
         <BaseUrl label="Base URL for OpenAI clients" url={`${base}/v1`} />
         <BaseUrl label="Base URL for Anthropic clients" url={base} />
       </dl>

@@ -95,7 +95,7 @@ function Cards({ hosts }: { readonly hosts: readonly HostRow[] }) {
         {bar}
         <MemoryHelp />
       </div>
-      <ul className="machine-cards">
+      <ul className="cards">
         {sorted.slice(0, MAX_CARDS).map((host) => (
           <li key={keyOfHost(host)}>
             <MachineCard

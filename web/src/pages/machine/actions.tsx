@@ -166,9 +166,9 @@ export function DrainNotice({
     <div className="card stack" aria-live="polite">
       <State state={{ word: drained?.reason ?? "Drain in progress", level: isBlocked ? "warn" : "busy" }} />
       <p className="prose">{drained?.message ?? "The controller has not reported on this drain yet."}</p>
-      <ul className="drain-list">
+      <ul className="stack gap-4 small">
         {replicas.map((replica) => (
-          <li key={`${replica.metadata.namespace}/${replica.metadata.name}`}>
+          <li className="wrap" key={`${replica.metadata.namespace}/${replica.metadata.name}`}>
             <bdi>
               {replica.metadata.namespace}/{replica.metadata.name}
             </bdi>

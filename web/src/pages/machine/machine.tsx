@@ -4,8 +4,8 @@ import type { ClaimRow, HostRow } from "../../../../src/console/rows.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { MemoryBar, MemoryHelp, seriesOf } from "../../parts/machines.tsx";
-import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
-import { Page, Section } from "../../parts/page.tsx";
+import { Failure, AttentionNotice } from "../../parts/notices.tsx";
+import { Page, Section, AbsentPage } from "../../parts/page.tsx";
 import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./actions.tsx";
 import type { Machine } from "./running.ts";
 import { MachineTabs } from "./tabs.tsx";
@@ -29,19 +29,7 @@ function MachinePage({ kind }: { readonly kind: Machine["kind"] }) {
   const row = useList("hosts").rows.find((one) => one.kind === kind && one.name === name);
   const object = topic.get(key) as Machine["object"] | undefined;
   const change = useMachineChange(kind, name);
-  if (object === undefined)
-    return (
-      <Page title={name}>
-        {topic.refusal !== undefined && <Failure error={topic.refusal} />}
-        {topic.refusal === undefined && !topic.isSynced && <Skeleton />}
-        {topic.isSynced && (
-          <Empty
-            title={`Machine ${name} no longer exists.`}
-            why="It was deleted while this page was open, or the address is wrong."
-          />
-        )}
-      </Page>
-    );
+  if (object === undefined) return <AbsentPage name={name} what="Machine" of={topic} />;
   const running = topic.rows.filter((one) => one !== object) as Machine["running"];
   const machine = { kind, object, running } as Machine;
   const isDrained = machine.kind === "Host" && machine.object.spec?.drain === true;
@@ -61,7 +49,7 @@ function MachinePage({ kind }: { readonly kind: Machine["kind"] }) {
       {row !== undefined && <Facts facts={machineFacts(row, machine)} />}
       {row !== undefined && (
         <Section title="Memory by claim" aside={<MemoryHelp />}>
-          <div className="machine-memory">
+          <div className="stack gap-16 machine-memory">
             <MemoryBar host={row} />
             <Table
               label="Memory by claim"
@@ -91,7 +79,7 @@ function Subtitle({ row: { kind, state, chip, totalBytes } }: { readonly row: Ho
 function ServiceMark({ service }: { readonly service: string }) {
   const color = service === "" ? "var(--idle)" : `var(--series-${seriesOf(service)})`;
   return (
-    <span className="claim-name">
+    <span className="line">
       <span className="swatch" style={{ background: color }} />
       <ServiceLink service={service} />
     </span>

@@ -111,7 +111,7 @@ const HISTORY: readonly Column<HistoryEntry>[] = [
 function ModelsOnDisk({ status }: { readonly status: HostStatus | undefined }) {
   const { models = [], installed = [], installedLeftOut = 0 } = status ?? {};
   return (
-    <div className="detail-tabs">
+    <div className="stack gap-24">
       <Table
         label={"Models on disk"}
         rows={models}

@@ -1,6 +1,6 @@
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { downloadWord, } from "../../../../src/verdicts/download.ts";
+import { downloadWord } from "../../../../src/verdicts/download.ts";
 import type { Model, ModelStatus } from "../../../../src/api/model.ts";
 import type { ModelRow, DownloadRow } from "../../../../src/console/rows.ts";
 import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
@@ -10,8 +10,8 @@ import { useList, useObjects } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { Events, Conditions, type Fact, Facts, MachineLink, ServiceLink, YamlView } from "../../parts/objects.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
-import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
-import { Page, Section, Tabs } from "../../parts/page.tsx";
+import { AttentionNotice } from "../../parts/notices.tsx";
+import { Page, Section, Tabs, AbsentPage } from "../../parts/page.tsx";
 import { Ago, State, DownloadFigures } from "../../parts/states.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
 import { ConfirmAction } from "../../parts/dialogs.tsx";
@@ -22,19 +22,7 @@ export function ModelPage() {
   const topic = useObjects(`model/${namespace}/${name}`);
   const row = useList("models").rows.find((one) => one.namespace === namespace && one.name === name);
   const model = topic.get("model") as Model | undefined;
-  if (model === undefined)
-    return (
-      <Page title={name}>
-        {topic.refusal !== undefined && <Failure error={topic.refusal} />}
-        {topic.refusal === undefined && !topic.isSynced && <Skeleton />}
-        {topic.isSynced && (
-          <Empty
-            title={`Model ${name} no longer exists.`}
-            why="It was deleted while this page was open, or the address is wrong."
-          />
-        )}
-      </Page>
-    );
+  if (model === undefined) return <AbsentPage name={name} what="Model" of={topic} />;
   return (
     <Page
       title={name}

@@ -107,7 +107,7 @@ function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }
   if (downloads.length === 0) return <span className="muted">–</span>;
   const sum = sumOfDownloads(downloads);
   return (
-    <span className="download-cell">
+    <span className="line download-cell">
       <Progress label="Downloads" part={sum && shareOf(sum)} />
       <span className="number muted">{downloads.length}×</span>
     </span>

@@ -57,7 +57,7 @@ export function FarmFigures() {
 
 function Tokens({ farm }: { readonly farm: FarmRow | undefined }) {
   const history = farm?.history ?? [];
-  const label = `Last 15 minutes: between ${formatRate(Math.min(...history))} and ${formatRate(Math.max(...history))} tokens/s`;
+  const label = `Last hour: between ${formatRate(Math.min(...history))} and ${formatRate(Math.max(...history))} tokens/s`;
   return (
     <Figure
       label="Tokens per second"

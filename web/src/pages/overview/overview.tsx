@@ -42,13 +42,15 @@ export function OverviewPage() {
       {isSynced && !isEmpty && (
         <>
           <FarmFigures />
-          <NeedsAttention
-            groups={groups}
-            services={shownServices}
-            hosts={hosts.refusal === undefined ? hosts.rows : undefined}
-            refusal={services.refusal}
-          />
-          {hosts.rows.length > 0 && <Machines hosts={hosts.rows} />}
+          <div className="overview-columns">
+            <NeedsAttention
+              groups={groups}
+              services={shownServices}
+              hosts={hosts.refusal === undefined ? hosts.rows : undefined}
+              refusal={services.refusal}
+            />
+            {hosts.rows.length > 0 && <Machines hosts={hosts.rows} />}
+          </div>
         </>
       )}
     </Page>
@@ -105,7 +107,7 @@ function Quiet({
     undefined,
   );
   return (
-    <div className="card all-serving">
+    <div className="card wrap all-serving">
       <State state={quietState(services, hosts, nowMs)} />
       {newest !== undefined && (
         <p className="muted">

@@ -1,21 +1,25 @@
+/** What an application needs of the service, its state with one sentence of why and the remedy, and facts. */
 import { formatBytes, formatCut } from "../../parts/format.ts";
 import { startProgressOf } from "../../parts/start/progress.ts";
-import { StartSteps } from "../../parts/start/start.tsx";
+import { StartSteps, questionOf } from "../../parts/start/start.tsx";
 import { conditionOf, type ServiceObjects } from "./objects.ts";
 import { Command } from "../../parts/buttons.tsx";
 import { Remedy } from "../../parts/notices.tsx";
 import { Ago, State } from "../../parts/states.tsx";
-import { To } from "../../address/to.tsx";
+import { To, hrefOfModel } from "../../address/to.tsx";
+import { Link } from "@tanstack/react-router";
+import { useSession } from "../../api/session.ts";
+import { type Fact, Facts } from "../../parts/objects.tsx";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (
     <div className="stack gap-16">
+      <ForApplications objects={objects} />
       <Why objects={objects} />
       {isStarting(objects) && (
         <StartSteps progress={startProgressOf(objects)} attention={undefined} hasReason={false} />
       )}
-      <Endpoint endpoint={objects.service.status?.endpoint} />
-      <Facts objects={objects} />
+      <Facts facts={factsOf(objects)} />
     </div>
   );
 }
@@ -55,52 +59,67 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
   );
 }
 
-function Endpoint({ endpoint }: { readonly endpoint: string | undefined }) {
+/** What an application needs: where to ask, the name of the model, a request, and where keys are. */
+function ForApplications({ objects: { service } }: { readonly objects: ServiceObjects }) {
+  const { hasGateway = false, gatewayUrl = "" } = useSession() ?? {};
+  const { metadata, spec, status } = service;
+  const model = `${metadata.namespace}/${metadata.name}`;
+  const base = gatewayUrl.replace(/\/+$/, "");
+  const [path, body] = questionOf(model, status?.mode ?? spec.mode ?? "chat");
+  const json = JSON.stringify(body).replaceAll("'", "'\\''");
+  const curl = `curl ${base}${path} -H 'authorization: Bearer mbk_YOUR_KEY' -H 'content-type: application/json' -d '${json}'`;
+  return (
+    <div className="stack gap-8">
+      {hasGateway && (
+        <>
+          <Line label="Base URL" value={`${base}/v1`} />
+          <Line label="Model name" value={model} />
+          <Line label="Request" value={curl} />
+          <p className="small muted">
+            {"The gateway asks for a key: "}
+            <Link to={"/gateway" as "/"} search={{ tab: "keys" } as never} className="link">
+              create one
+            </Link>
+            , and put it in place of mbk_YOUR_KEY.
+          </p>
+        </>
+      )}
+      <Line label="Endpoint" value={status?.endpoint ?? ""} />
+    </div>
+  );
+}
+
+function Line({ label, value }: { readonly label: string; readonly value: string }) {
   return (
     <div className="line">
-      <span className="muted small">Endpoint</span>
-      {endpoint === undefined ? (
-        <span className="muted">No endpoint yet</span>
+      <span className="muted small for-applications">{label}</span>
+      {value === "" ? (
+        <span className="muted">{`No ${label.toLowerCase()} yet`}</span>
       ) : (
-        <Command>{endpoint}</Command>
+        <Command>{value}</Command>
       )}
     </div>
   );
 }
 
-function Facts({ objects: { service, row } }: { readonly objects: ServiceObjects }) {
+function factsOf({ service, row }: ServiceObjects): readonly Fact[] {
   const { metadata, spec, status } = service;
-  const model = status?.model?.name ?? spec.modelRef ?? row?.model ?? "";
-  return (
-    <dl className="facts service-facts">
-      <div>
-        <dt>Model</dt>
-        <dd>
-          <To path={`/models/${metadata.namespace}/${model}`}>{model}</To>{" "}
-          <span className="muted">{status?.model?.quantization}</span>
-        </dd>
-      </div>
-      <Fact name="Runtime" value={status?.runtime ?? spec.runtime} />
-      <Fact name="Runs on" value={status?.on} />
-      <Fact name="API" value={status?.mode ?? spec.mode ?? "chat"} />
-      <Fact name="Memory claimed" value={row === undefined ? undefined : formatBytes(row.claimedBytes)} />
-      {row?.contextCut !== undefined && <Fact name="Context per request" value={formatCut(row.contextCut)} />}
-      <Fact name="Priority" value={spec.priority} />
-      <div>
-        <dt>Age</dt>
-        <dd>
-          <Ago at={metadata.creationTimestamp} suffix="" />
-        </dd>
-      </div>
-    </dl>
+  const { namespace = "", creationTimestamp } = metadata;
+  const name = status?.model?.name ?? spec.modelRef ?? row?.model ?? "";
+  const model = (
+    <>
+      <To path={hrefOfModel({ namespace, name })}>{name}</To>{" "}
+      <span className="muted">{status?.model?.quantization}</span>
+    </>
   );
-}
-
-function Fact({ name, value }: { readonly name: string; readonly value: string | undefined }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{value === undefined || value === "" ? "–" : value}</dd>
-    </div>
-  );
+  return [
+    ["Model", model],
+    ["Runtime", status?.runtime ?? spec.runtime],
+    ["Runs on", status?.on],
+    ["API", status?.mode ?? spec.mode ?? "chat"],
+    ["Memory claimed", row && formatBytes(row.claimedBytes)],
+    ["Context per request", row?.contextCut && formatCut(row.contextCut)],
+    ["Priority", spec.priority],
+    ["Age", <Ago key="age" at={creationTimestamp} suffix="" />],
+  ];
 }

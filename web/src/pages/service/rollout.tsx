@@ -30,7 +30,7 @@ export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {
         <span className="muted">{progressing?.message}</span>
         <span className="muted small number">{`${readyReplicas} ready`}</span>
       </div>
-      <div className="revisions">
+      <div className="cards">
         {isRolling && <Revision title="Old" revision={currentRevision} objects={objects} />}
         <Revision
           title={isRolling ? "New" : "Serving"}

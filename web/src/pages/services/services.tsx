@@ -136,7 +136,7 @@ function namesOf([first = "–", ...others]: readonly string[]): string {
 function StateAndReason({ row }: { readonly row: ServiceRow }) {
   const reason = reasonOf(row);
   return (
-    <span className="state-reason" title={reason === "" ? undefined : reason}>
+    <span className="line state-reason" title={reason === "" ? undefined : reason}>
       <State state={row.state} />
       {reason !== "" && <span className="truncate muted small">{reason}</span>}
     </span>

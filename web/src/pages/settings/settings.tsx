@@ -28,7 +28,7 @@ export function SettingsPage() {
       {session === undefined ? (
         <Skeleton />
       ) : (
-        <div className="settings">
+        <div className="stack gap-24 settings">
           <You session={session} />
           <Section title="What you may do">
             <p className="muted prose">
@@ -233,14 +233,14 @@ function AskedMark({
   });
   if (isAllowed)
     return (
-      <span className="right-yes">
-        <Check size={14} aria-hidden /> Yes
+      <span className="line gap-4">
+        <Check size={14} aria-hidden className="toned tone-ok" /> Yes
       </span>
     );
   return (
     <Hint text={why}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the reason must be reachable by the keyboard */}
-      <span className="muted right-no" tabIndex={0}>
+      <span className="line gap-4 muted" tabIndex={0}>
         <Minus size={14} aria-hidden /> No
       </span>
     </Hint>

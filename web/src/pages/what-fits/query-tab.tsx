@@ -30,8 +30,8 @@ export function QueryTab() {
   });
   return (
     <div className="stack">
-      <label className="query-field">
-        <span className="small muted">Model, family or file</span>
+      <label className="field query-field">
+        <span>Model, family or file</span>
         <input
           type="search"
           placeholder="Qwen2.5-7B"

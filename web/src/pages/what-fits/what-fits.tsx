@@ -61,7 +61,7 @@ function NodesTab() {
   return (
     <div className="stack">
       <div className="row">{bar}</div>
-      <ul className="machine-cards">
+      <ul className="cards">
         {found.slice(0, MAX_CARDS).map((node) => (
           <li key={`${node.kind}/${node.nodeName}`}>
             <MachineCard

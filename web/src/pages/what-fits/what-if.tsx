@@ -72,8 +72,8 @@ function Choice({
   children,
 }: FieldProps & { readonly none: string; readonly children: ReactNode }) {
   return (
-    <label>
-      <span className="small muted">{label}</span>
+    <label className="field">
+      <span>{label}</span>
       <select value={value} onChange={({ target }) => onChange(target.value)}>
         <option value="">{none}</option>
         {children}
@@ -86,8 +86,8 @@ function Choice({
 function Count({ label, step, value, onChange }: FieldProps & { readonly step: number }) {
   const [typed, setTyped] = useState(value);
   return (
-    <label>
-      <span className="small muted">{label}</span>
+    <label className="field">
+      <span>{label}</span>
       <input
         type="number"
         min={1}

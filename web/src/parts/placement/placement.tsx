@@ -60,9 +60,12 @@ function Places({
           {`These have memory for ${formatCount(room)} of the ${formatCount(replicas)} replicas now. The others wait until more memory is free.`}
         </p>
       )}
-      <ol className="possible-places">
+      <ol className="cards">
         {places.map((place) => (
-          <li key={`${place.simulated.kind}/${place.simulated.nodeName}`} className="card possible-place">
+          <li
+            key={`${place.simulated.kind}/${place.simulated.nodeName}`}
+            className="card card-low stack gap-8"
+          >
             <OnePlace place={place} why={why} label={label} />
           </li>
         ))}
@@ -110,7 +113,7 @@ function OnePlace({
   return (
     <>
       <div className="spread">
-        <span className="row possible-place-name">
+        <span className="line">
           <strong className="truncate">{nodeName}</strong>
           {isRecommended && <Tag level="busy">Recommended</Tag>}
         </span>

@@ -184,7 +184,8 @@ async function ask(model: string, mode: string, signal: AbortSignal): Promise<Fi
   return { text: textOf(answer), tookMs: performance.now() - startedMs };
 }
 
-function questionOf(model: string, mode: string): [path: string, body: object] {
+/** A short request that any service of the mode answers. */
+export function questionOf(model: string, mode: string): [path: string, body: object] {
   if (mode === "embedding") return ["/v1/embeddings", { model, input: QUESTION }];
   if (mode === "rerank") return ["/v1/rerank", { model, query: QUESTION, documents: [QUESTION] }];
   return [

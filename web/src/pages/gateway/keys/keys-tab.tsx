@@ -82,7 +82,7 @@ interface KeyRights {
 function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): readonly Column<KeyEntry>[] {
   const valid = (entry: KeyEntry) => (entry.state === "invalid" ? undefined : entry);
   return [
-    { id: "name", header: "Name", cell: ({ name }) => <bdi className="keys-name">{name}</bdi> },
+    { id: "name", header: "Name", cell: ({ name }) => <bdi className="strong">{name}</bdi> },
     { id: "state", header: "State", cell: (entry) => <KeyStateWord entry={entry} /> },
     {
       id: "hint",

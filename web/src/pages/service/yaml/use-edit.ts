@@ -15,42 +15,27 @@ export interface EditConflict {
   readonly stored: Editable;
 }
 
-export interface Edit {
-  /** Undefined while nothing is edited. */
-  readonly text: string | undefined;
-  readonly faults: readonly YamlFault[];
-  /** An error about no field. */
-  readonly failure: Error | undefined;
-  readonly conflict: EditConflict | undefined;
-  /** Fields that another person has changed too, after a merge. */
-  readonly clashes: readonly string[];
-  readonly isBusy: boolean;
-  readonly isChecked: boolean;
-  readonly isSaved: boolean;
-  readonly begin: () => void;
-  readonly change: (text: string) => void;
-  readonly cancel: () => void;
-  readonly check: () => Promise<void>;
-  readonly save: () => Promise<void>;
-  readonly merge: () => void;
-}
+export type Edit = ReturnType<typeof useEdit>;
 
 type Editable = Readonly<Record<string, unknown>>;
 
 interface EditState {
-  readonly text?: string;
+  /** Undefined while nothing is edited. */
+  readonly text?: string | undefined;
   /** What the edit began with. */
   readonly base?: Editable;
   readonly faults: readonly YamlFault[];
+  /** An error about no field. */
   readonly failure?: Error | undefined;
   readonly conflict?: EditConflict | undefined;
+  /** Fields that another person has changed too, after a merge. */
   readonly clashes: readonly string[];
   readonly at: "idle" | "busy" | "checked" | "saved";
 }
 
 const NOTHING: EditState = { faults: [], clashes: [], at: "idle" };
 
-export function useEdit(service: InferenceService): Edit {
+export function useEdit(service: InferenceService) {
   const [state, setState] = useState<EditState>(NOTHING);
   const { namespace = "default", name } = service.metadata;
   const place: Place = { resource: "inferenceservices", namespace, name };
@@ -73,24 +58,15 @@ export function useEdit(service: InferenceService): Edit {
   };
 
   return {
-    text: state.text,
-    faults: state.faults,
-    failure: state.failure,
-    conflict: state.conflict,
-    clashes: state.clashes,
-    isBusy: state.at === "busy",
-    isChecked: state.at === "checked",
-    isSaved: state.at === "saved",
+    ...state,
     begin: () => {
       const base = editableOf(service);
       setState({ ...NOTHING, base, text: printYaml(base) });
     },
-    change: (text) => patch({ text, at: "idle", faults: [] }),
+    change: (text: string) => patch({ text, at: "idle", faults: [] }),
     cancel: () => setState(NOTHING),
     check: () => send(true),
-    save: async () => {
-      await send(false);
-    },
+    save: () => send(false),
     merge: () => {
       const { conflict, base = {} } = state;
       const parsed = parseYaml(state.text ?? "");

@@ -15,8 +15,8 @@ import { Ago } from "../../../parts/states.tsx";
 /** The service as YAML: to read, and to edit. What another person stores in the meantime is never overwritten. */
 export function YamlTab({ service }: { readonly service: InferenceService }) {
   const edit = useEdit(service);
-  if (edit !== undefined && edit.text !== undefined) return <Editing edit={edit} text={edit.text} />;
-  return <Reading service={service} onEdit={edit.begin} isSaved={edit.isSaved} />;
+  if (edit.text !== undefined) return <Editing edit={edit} text={edit.text} />;
+  return <Reading service={service} onEdit={edit.begin} isSaved={edit.at === "saved"} />;
 }
 
 function Reading({
@@ -98,16 +98,16 @@ function Editing({ edit, text }: { readonly edit: Edit; readonly text: string })
       <YamlEditor label="YAML of the service" value={text} faults={edit.faults} onChange={edit.change} />
       <div className="spread">
         <span className="muted small">
-          {edit.isChecked ? "The API server accepts this. Nothing is stored yet." : ""}
+          {edit.at === "checked" ? "The API server accepts this. Nothing is stored yet." : ""}
         </span>
         <div className="row">
           <Button onClick={edit.cancel}>Cancel</Button>
-          <Button disabled={edit.isBusy} onClick={() => void edit.check()}>
+          <Button disabled={edit.at === "busy"} onClick={() => void edit.check()}>
             Check
           </Button>
           <Button
             look="primary"
-            disabled={edit.isBusy || edit.conflict !== undefined}
+            disabled={edit.at === "busy" || edit.conflict !== undefined}
             onClick={() => void edit.save()}
           >
             Save
