@@ -12,5 +12,7 @@ export function answers({ page }: ConsolePage): Locator {
 
 export async function ask({ page }: ConsolePage, text: string): Promise<void> {
   await page.getByLabel("Message").fill(text);
+  // Until the gateway has listed its models, Enter sends nothing.
+  await page.locator("button:enabled", { hasText: /^Send$/ }).waitFor();
   await page.keyboard.press("Enter");
 }
