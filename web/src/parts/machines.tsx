@@ -6,7 +6,7 @@ import { IconButton } from "./buttons.tsx";
 import { formatBytes } from "./format.ts";
 import { freeBytesOf } from "./free-bytes.ts";
 import type { ReactNode } from "react";
-import type { Fact } from "./objects.tsx";
+import type { Fact } from "./objects/objects.tsx";
 import { State, Tag } from "./states.tsx";
 import { hrefOfMachine, To } from "../address/to.tsx";
 import { Empty } from "./notices.tsx";

@@ -11,7 +11,7 @@ import { KeysTab } from "./keys/keys-tab.tsx";
 import { ModelsTab } from "./models-tab.tsx";
 import "./gateway.css";
 import { NoGateway } from "../../parts/gateway-key-form.tsx";
-import { ServiceLink } from "../../parts/objects.tsx";
+import { ServiceLink } from "../../parts/objects/objects.tsx";
 
 export function GatewayPage() {
   const session = useSession();

@@ -11,7 +11,7 @@ import { GatewayFailure, versionOf } from "../../parts/gateway-key-form.tsx";
 import { Empty } from "../../parts/notices.tsx";
 import { type Column, stateColumn, Table } from "../../parts/table/table.tsx";
 import { Command, CopyButton } from "../../parts/buttons.tsx";
-import { ServiceLink } from "../../parts/objects.tsx";
+import { ServiceLink } from "../../parts/objects/objects.tsx";
 import type { ListFilter } from "../../parts/table/filters.tsx";
 
 interface NameRow {

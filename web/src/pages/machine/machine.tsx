@@ -10,7 +10,7 @@ import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./a
 import type { Machine } from "./running.ts";
 import { MachineTabs } from "./tabs.tsx";
 import "./machine.css";
-import { type Fact, Facts, ServiceLink } from "../../parts/objects.tsx";
+import { type Fact, Facts, ServiceLink } from "../../parts/objects/objects.tsx";
 import { Ago, State, Tag } from "../../parts/states.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
 

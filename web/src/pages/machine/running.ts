@@ -5,7 +5,7 @@ import type { InferenceReplica } from "../../../../src/api/inference-replica.ts"
 import type { ApiObject } from "../../api/kube.ts";
 import { type PodReport, restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { type StateWithReason, stateOfReplica } from "../../../../src/verdicts/replica.ts";
-import type { ShownCondition } from "../../parts/objects.tsx";
+import type { ShownCondition } from "../../parts/objects/objects.tsx";
 
 interface NodeObject extends ApiObject {
   readonly spec?: { readonly unschedulable?: boolean };

@@ -2,7 +2,7 @@
 
 import type { HostInstalled, HostModel, HostStatus } from "../../../../src/api/host.ts";
 import { useSearchParam } from "../../address/search.ts";
-import { Events, Conditions, ServiceLink, YamlView } from "../../parts/objects.tsx";
+import { Events, Conditions, ServiceLink, YamlView } from "../../parts/objects/objects.tsx";
 import { formatBytes, formatRate } from "../../parts/format.ts";
 import { Section, type Tab, Tabs } from "../../parts/page.tsx";
 import { FittingModels } from "./fitting-models.tsx";

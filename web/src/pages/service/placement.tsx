@@ -8,7 +8,7 @@ import { Section } from "../../parts/page.tsx";
 import { conditionOf, type ServiceObjects } from "./objects.ts";
 import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import { State, Tag } from "../../parts/states.tsx";
-import { MachineLink } from "../../parts/objects.tsx";
+import { MachineLink } from "../../parts/objects/objects.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
 
 export function PlacementTab({ objects: { service, pods, replicas } }: { readonly objects: ServiceObjects }) {

@@ -4,7 +4,7 @@ import { useParams, lazyRouteComponent } from "@tanstack/react-router";
 import { useRef } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
-import { EventList, type EventObject } from "../../parts/objects.tsx";
+import { EventList, type EventObject } from "../../parts/objects/objects.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, type Tab, Tabs } from "../../parts/page.tsx";
 import { Actions } from "./actions.tsx";

@@ -14,7 +14,7 @@ import { adviceFor } from "./advice.ts";
 import { WhatIf } from "./what-if.tsx";
 import { useDebounced } from "../../parts/fields.tsx";
 import { EstimatedSpeed, Fit, Score } from "../../parts/states.tsx";
-import { MachineLink } from "../../parts/objects.tsx";
+import { MachineLink } from "../../parts/objects/objects.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
 
 const MAX_SHOWN = 100;

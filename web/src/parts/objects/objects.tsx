@@ -1,14 +1,14 @@
 /** What the page of every object has: facts, conditions, Events. */
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { type ApiObject, listObjects } from "../api/kube.ts";
 import type { ReactNode } from "react";
-import type { StateWord } from "../../../src/console/rows.ts";
-import { Ago, State } from "./states.tsx";
-import { hrefOfMachine, To } from "../address/to.tsx";
-import { HIDDEN_NAMESPACE } from "./machines.tsx";
-import { type Column, Table, sourceOf } from "./table/table.tsx";
 import { lazyRouteComponent } from "@tanstack/react-router";
+import type { StateWord } from "../../console/rows.ts";
+import { hrefOfMachine, To } from "../address/to.tsx";
+import { type ApiObject, listObjects } from "../api/kube.ts";
+import { HIDDEN_NAMESPACE } from "./machines.tsx";
+import { Ago, State } from "./states.tsx";
+import { type Column, sourceOf, Table } from "./table/table.tsx";
 
 export type Fact = readonly [label: string, value: ReactNode];
 
