@@ -65,3 +65,6 @@ export function formatDuration(ms: number): string {
 function trimZero(text: string): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
+
+/** Instead of the name of a service that the reader may not see. */
+export const HIDDEN_NAMESPACE = "A namespace that you may not see";

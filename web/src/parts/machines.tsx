@@ -3,13 +3,14 @@
 import { CircleHelp } from "lucide-react";
 import type { ClaimRow, HostRow } from "../../../src/console/rows.ts";
 import { IconButton } from "./buttons.tsx";
-import { formatBytes } from "./format.ts";
+import { formatBytes, HIDDEN_NAMESPACE } from "./format.ts";
 import { freeBytesOf } from "./free-bytes.ts";
 import type { ReactNode } from "react";
 import type { Fact } from "./objects/objects.tsx";
 import { State, Tag } from "./states.tsx";
 import { hrefOfMachine, To } from "../address/to.tsx";
 import { Empty } from "./notices.tsx";
+import type { Fact } from "./page.tsx";
 
 export interface MemoryBarProps {
   readonly host: Pick<
@@ -22,8 +23,6 @@ export interface MemoryBarProps {
   readonly hasLegend?: boolean;
 }
 
-/** Instead of the name of a service that the reader may not see. */
-export const HIDDEN_NAMESPACE = "A namespace that you may not see";
 const HELP = [
   "Budget: the memory that engines may claim on the machine.",
   "Claim: what is set aside for one replica.",

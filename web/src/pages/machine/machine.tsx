@@ -1,11 +1,12 @@
 /** The page of one machine: a host, or a node of the cluster. */
+
 import { useParams } from "@tanstack/react-router";
 import type { ClaimRow, HostRow } from "../../../../src/console/rows.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { MemoryBar, MemoryHelp, seriesOf } from "../../parts/machines.tsx";
 import { Failure, AttentionNotice } from "../../parts/notices.tsx";
-import { Page, Section, AbsentPage } from "../../parts/page.tsx";
+import { Page, Section, AbsentPage, type Fact, Facts } from "../../parts/page.tsx";
 import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./actions.tsx";
 import type { Machine } from "./running.ts";
 import { MachineTabs } from "./tabs.tsx";

@@ -11,7 +11,7 @@ import { Button } from "../../parts/buttons.tsx";
 import { Events, Conditions, type Fact, Facts, MachineLink, ServiceLink, YamlView } from "../../parts/objects/objects.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { AttentionNotice } from "../../parts/notices.tsx";
-import { Page, Section, Tabs, AbsentPage } from "../../parts/page.tsx";
+import { Page, Section, Tabs, AbsentPage, type Fact, Facts } from "../../parts/page.tsx";
 import { Ago, State, DownloadFigures } from "../../parts/states.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
 import { ConfirmAction } from "../../parts/dialogs.tsx";

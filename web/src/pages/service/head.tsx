@@ -1,4 +1,5 @@
 /** What an application needs of the service, its state with one sentence of why and the remedy, and facts. */
+
 import { formatBytes, formatCut } from "../../parts/format.ts";
 import { startProgressOf } from "../../parts/start/progress.ts";
 import { StartSteps, questionOf } from "../../parts/start/start.tsx";
@@ -10,6 +11,7 @@ import { To, hrefOfModel } from "../../address/to.tsx";
 import { Link } from "@tanstack/react-router";
 import { useSession } from "../../api/session.ts";
 import { type Fact, Facts } from "../../parts/objects/objects.tsx";
+import { type Fact, Facts } from "../../parts/page.tsx";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (

@@ -9,6 +9,7 @@ import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import { Ago, State, Timeline, DownloadFigures } from "../../parts/states.tsx";
 import { MachineLink, Facts } from "../../parts/objects/objects.tsx";
+import { Facts } from "../../parts/page.tsx";
 
 export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   const { replicas, pods } = objects;

@@ -11,7 +11,7 @@ import { useLive, useNow } from "../../live/hooks.ts";
 import { Button, Hint, Command, Segments } from "../../parts/buttons.tsx";
 import { formatDuration } from "../../parts/format.ts";
 import { Skeleton } from "../../parts/notices.tsx";
-import { Page, Section } from "../../parts/page.tsx";
+import { Page, Section, Facts } from "../../parts/page.tsx";
 import { resetColumns } from "../../parts/table/column-choice.tsx";
 import { setTheme, useChosenTheme } from "../../parts/theme.ts";
 import "./settings.css";

@@ -3,9 +3,9 @@ import { type ReactNode, useMemo, useState } from "react";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
-import { formatBytes } from "../../parts/format.ts";
+import { formatBytes, HIDDEN_NAMESPACE } from "../../parts/format.ts";
 import { withoutService } from "../../parts/free-bytes.ts";
-import { MemoryHelp, HIDDEN_NAMESPACE } from "../../parts/machines.tsx";
+import { MemoryHelp } from "../../parts/machines.tsx";
 import { Section } from "../../parts/page.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
 

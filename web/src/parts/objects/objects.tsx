@@ -1,32 +1,13 @@
-/** What the page of every object has: facts, conditions, Events. */
+/** What the page of every object has: links, conditions, Events, YAML. */
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { lazyRouteComponent } from "@tanstack/react-router";
-import type { StateWord } from "../../console/rows.ts";
-import { hrefOfMachine, To } from "../address/to.tsx";
-import { type ApiObject, listObjects } from "../api/kube.ts";
-import { HIDDEN_NAMESPACE } from "./machines.tsx";
-import { Ago, State } from "./states.tsx";
-import { type Column, sourceOf, Table } from "./table/table.tsx";
-
-export type Fact = readonly [label: string, value: ReactNode];
-
-/** Facts of one object: a label above each value. Those without a value are left out. */
-export function Facts({ facts }: { readonly facts: readonly Fact[] }) {
-  return (
-    <dl className="facts">
-      {facts
-        .filter(([, value]) => value !== undefined && value !== "")
-        .map(([label, value]) => (
-          <div key={label} className={isLong(value) ? "fact-long" : undefined}>
-            <dt>{label}</dt>
-            <dd>{typeof value === "string" ? <bdi>{value}</bdi> : value}</dd>
-          </div>
-        ))}
-    </dl>
-  );
-}
+import type { StateWord } from "../../../../src/console/rows.ts";
+import { hrefOfMachine, To } from "../../address/to.tsx";
+import { type ApiObject, listObjects } from "../../api/kube.ts";
+import { HIDDEN_NAMESPACE } from "../format.ts";
+import { Ago, State } from "../states.tsx";
+import { type Column, sourceOf, Table } from "../table/table.tsx";
 
 /** `service` is `namespace/name`; empty for one that the reader may not see. */
 export function ServiceLink({ service }: { readonly service: string }) {
@@ -50,13 +31,6 @@ export function MachineLink({
       <bdi>{name}</bdi>
     </To>
   );
-}
-
-const LONG = 28;
-
-/** Such as the source of a model: gets the width of two facts. */
-function isLong(value: ReactNode): boolean {
-  return typeof value === "string" && value.length > LONG;
 }
 
 export interface ShownCondition {
@@ -200,4 +174,4 @@ function timeOf({ series, lastTimestamp, eventTime, firstTimestamp, metadata }: 
 }
 
 /** With its library, which is large. */
-export const YamlView = lazyRouteComponent(() => import("./yaml/editor.tsx"), "YamlView");
+export const YamlView = lazyRouteComponent(() => import("../yaml/editor.tsx"), "YamlView");
