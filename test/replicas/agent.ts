@@ -2,11 +2,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createEndpoints } from "../../agent/endpoints/endpoints.ts";
-import {
-  createEngineDrivers,
-  engineEnvironment,
-  type RegistryOptions,
-} from "../../agent/engines/registry.ts";
+import { createEngineDrivers, engineEnvironment, type RegistryOptions } from "../../agent/engines/registry.ts";
 import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
