@@ -8,7 +8,7 @@ import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { compareText } from "../../src/util/text.ts";
-import { readyText, whyNotReady } from "../../src/api/inference-service/serving.ts";
+import { readyText, unreadyMessage } from "../../src/api/inference-service/serving.ts";
 import { hostText } from "../../src/verdicts/host.ts";
 import { isHostReachable, isServing, phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 
@@ -82,7 +82,7 @@ function serviceLine(service: InferenceService) {
     model: mainModelOf(spec),
     endpoint: status?.endpoint ?? "",
     /** Empty if it is Ready. */
-    message: whyNotReady(status),
+    message: unreadyMessage(status),
   };
 }
 

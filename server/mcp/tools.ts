@@ -15,7 +15,7 @@ import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { compareText } from "../../src/util/text.ts";
 import { type RestRoute, routes, wholeBody } from "../rest/routes.ts";
 import { type ClusterObjects, invalidArgument, type McpContext } from "./context.ts";
-import { readyText, whyNotReady } from "../../src/api/inference-service/serving.ts";
+import { readyText, unreadyMessage } from "../../src/api/inference-service/serving.ts";
 import { phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 
 export interface Tool {
@@ -213,7 +213,7 @@ function serviceRow(service: InferenceService, replicas: readonly InferenceRepli
     ready: readyText(service),
     on: status?.on ?? "",
     endpoint: status?.endpoint ?? "",
-    message: whyNotReady(status),
+    message: unreadyMessage(status),
     hosts: [...new Set(replicas.map((replica) => replica.spec.template.hostName))].sort(compareText),
   };
 }

@@ -11,7 +11,7 @@ export function isReady({ status }: { readonly status?: WithConditions | undefin
   return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
 }
 
-/** The part of a pod that tells how it is. */
+/** The part of a pod that its state follows from. */
 export interface PodReport {
   readonly metadata: { readonly deletionTimestamp?: string };
   readonly status?: {

@@ -23,7 +23,7 @@ export function readyText(service: Pick<InferenceService, "spec" | "status">): s
 }
 
 /** Why a service, a replica or a Model is not Ready; empty if it is. */
-export function whyNotReady(status: { readonly phase?: string; readonly message?: string } = {}): string {
+export function unreadyMessage(status: { readonly phase?: string; readonly message?: string } = {}): string {
   return status.phase === "Ready" ? "" : (status.message ?? "");
 }
 
