@@ -83,10 +83,7 @@ async function serveHttp(
   const { signal, exitCode } = listenForStop();
   const listening = await listenMcp({ ...options, address, port, tokenFile, clock: systemClock, signal });
   printLine(`http://${hostInUrl(address)}:${listening}/mcp`);
-  // The listener alone does not keep the process running.
-  const timer = setInterval(() => {}, 2 ** 30);
   await whenAborted(signal);
-  clearInterval(timer);
   process.exitCode = exitCode();
 }
 

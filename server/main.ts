@@ -1,12 +1,11 @@
 /** The server: wires connection, watches, density state, the API and its metrics. */
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import type { Server } from "node:tls";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { createDensity, type Density } from "../fitness/density/density.ts";
 import { createFitIndex } from "../fitness/density/fits.ts";
 import { precomputeFits } from "../fitness/density/precompute.ts";
-import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
+import { healthRoutes, listen } from "../src/http/listener.ts";
 import { isLoopback } from "../src/http/loopback.ts";
 import { processFacts } from "../src/http/metrics/process.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
@@ -21,7 +20,6 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import { watchCluster } from "./cluster/cluster.ts";
 import { createReach } from "./cluster/reach.ts";
 import { readConsoleFiles, type ServerConfig } from "./config.ts";
-import type { MountRoutes } from "./console/access.ts";
 import { createCatalog } from "./console/catalog.ts";
 import { type Console, type ConsoleOptions, createConsole } from "./console/console.ts";
 import { mountKeys } from "./console/keys/keys.ts";
@@ -30,17 +28,19 @@ import type { ReadQueues } from "./console/live/queues.ts";
 import { createLogs, type LogsOptions } from "./console/logs/logs.ts";
 import { trustAuthority } from "./console/oidc.ts";
 import { mountUndo } from "./console/undo.ts";
-import { type ListenForSchedulers, listenForSchedulers } from "./extender/app.ts";
 import { createExtenderCluster } from "./extender/facts.ts";
 import { createExtenderCounters, extenderMetrics } from "./extender/metrics.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
-import { followTls, readTls, type TlsFiles } from "./extender/tls-files.ts";
+import { followTls, readTls, type TlsFiles } from "./http/tls-files.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
 import { type ServerFacts, serverMetrics } from "./metrics.ts";
 import { createApp } from "./rest/app.ts";
 import { createRestAuthorizer } from "./rest/authorize.ts";
+import type { MountRoutes } from "./console/reader.ts";
+import { createExtenderApp, type ExtenderAppOptions } from "./extender/app.ts";
+import { listenApp } from "./http/app.ts";
 
 export interface ServerOptions {
   readonly config: ServerConfig;
@@ -119,7 +119,7 @@ export async function runServer({
     });
     const mcp = answerMcp({ context: watchedContext(density, watches, clock), version, log });
     const files = tlsFilesOf(config.tlsCert, config.tlsKey);
-    const tls = files === undefined ? undefined : await readTls(files);
+    const tls = files && (await readTls(files));
     const app = createApp({ density, clock, log, authorize, notReady, mcp, tls, console: page });
     if (files !== undefined) followTls(app.server as unknown as Server, files, { log, signal: stopped });
     const facts = () => ({ ...factsOf(density, clock, apiRequests), areScored: areScored() });
@@ -128,18 +128,15 @@ export async function runServer({
       renderFamilies(families, facts()) +
       (withSlices ? renderFamilies(extenderMetrics, extender.counters) : "");
     const health = await openHealth(config, { notReady, metrics, clock, signal: stopped });
-    const schedulers = await openExtender(config, { ...extender, clock, log, signal: ending.signal });
+    const schedulers = await openExtender(config, { ...extender, clock, log }, stopped);
     try {
-      await app.listen({ host: config.address, port: config.port }).catch((cause: unknown) => {
-        throw explainListenError(cause, config.address, config.port);
-      });
-      const api = (app.server.address() as AddressInfo).port;
+      const api = await listenApp(app, config);
       const ports = { api, health, extender: schedulers?.port };
       log.info({ server: connection.server, models: records.length, ...ports }, "server started");
       onListening?.(ports);
       if (!signal.aborted) await once(signal, "abort");
     } finally {
-      await Promise.all([app.close(), schedulers?.close()]);
+      await Promise.all([app.close(), schedulers?.app.close()]);
       page?.close();
     }
   } finally {
@@ -226,13 +223,16 @@ function openHealth(
   return listen({ address, port, routes, signal });
 }
 
-function openExtender(
+async function openExtender(
   { address, extenderPort: port, extenderTlsCert, extenderTlsKey, scoreWeights: weights }: ServerConfig,
-  options: Omit<ListenForSchedulers, "address" | "port" | "files" | "weights">,
+  options: Omit<ExtenderAppOptions, "weights" | "tls">,
+  signal: AbortSignal,
 ) {
   if (port === undefined) return undefined;
   const files = tlsFilesOf(extenderTlsCert, extenderTlsKey);
-  return listenForSchedulers({ ...options, address, port, files, weights });
+  const app = createExtenderApp({ ...options, weights, tls: files && (await readTls(files)) });
+  if (files !== undefined) followTls(app.server as unknown as Server, files, { log: options.log, signal });
+  return { app, port: await listenApp(app, { address, port }) };
 }
 
 function tlsFilesOf(cert: string | undefined, key: string | undefined): TlsFiles | undefined {

@@ -8,7 +8,7 @@ import { CONSOLE_PATH } from "../../src/console/protocol.ts";
 import { type Moment, momentOf } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import { accessOf } from "../rest/authorize.ts";
-import type { MountRoutes } from "./access.ts";
+import type { MountRoutes } from "./reader.ts";
 
 export function createCatalog(density: Density, clock: Clock): MountRoutes {
   return (scope, { requireReader, mayAccess }) => {

@@ -10,15 +10,9 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { must } from "../../test/bed/must.ts";
 import { until } from "../../test/bed/until.ts";
 import { manifest } from "../../test/fixtures/manifests.ts";
-import type { MountRoutes } from "./access.ts";
 import { createCodes } from "./sign-in.ts";
-import {
-  type ConsoleRig,
-  consoleHeaders,
-  openConsoleRig,
-  signIn,
-  unreachableKubeconfig,
-} from "./testing/console-rig.ts";
+import { type ConsoleRig, consoleHeaders, openConsoleRig, signIn, unreachableKubeconfig } from "./testing/console-rig.ts";
+import type { MountRoutes } from "./reader.ts";
 
 const stack = new AsyncDisposableStack();
 let rig: ConsoleRig;

@@ -1,5 +1,5 @@
 /** A signed-in person, and the connection that carries that person's own rights. */
-import type { FastifyRequest } from "fastify";
+import type { FastifyRequest, FastifyInstance } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { AccessQuestion } from "../../src/console/protocol.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
@@ -28,6 +28,20 @@ export type ReaderOf = (request: FastifyRequest) => Promise<Reader | undefined>;
  * (`ApiUnauthorized` after the token has expired, `ApiUnavailable` …) if the API server gives no answer.
  */
 export type MayAccess = (reader: Reader, question: AccessQuestion) => Promise<boolean>;
+
+/** What routes of the console need to know about the person who calls. */
+export interface ConsoleAccess {
+  readonly readerOf: ReaderOf;
+  /** The reader of a route that is called with a session. */
+  readonly requireReader: (request: FastifyRequest) => Promise<Reader>;
+  readonly mayAccess: MayAccess;
+}
+
+/**
+ * Adds routes whose requests were checked: header or same origin, and a session. Each route sets `config.calledBy`. What a
+ * route throws as MetalbridgeError is sent as a refusal.
+ */
+export type MountRoutes = (scope: FastifyInstance, access: ConsoleAccess) => void;
 
 export interface Readers {
   /** Without a token: with the credentials of the server's own kubeconfig. */

@@ -1,33 +1,27 @@
 import { once } from "node:events";
-import { type ClientRequest, createServer, type IncomingMessage, request } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { type ClientRequest, type IncomingMessage, request } from "node:http";
+import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
-import {
-  classOf,
-  measuredModel,
-  measuredService,
-  measuredTable,
-  type NodeClassName,
-  servicePod,
-} from "../../test/bed/gpu-classes.ts";
+import { classOf, measuredModel, measuredService, measuredTable, type NodeClassName, servicePod } from "../../test/bed/gpu-classes.ts";
 import { until } from "../../test/bed/until.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { parseServerConfig } from "../config.ts";
-import { type AppOptions, createApp, listenForSchedulers } from "./app.ts";
 import { needOf } from "./decide.ts";
 import { createExtenderCounters } from "./metrics.ts";
+import { listenApp } from "../http/app.ts";
+import { createExtenderApp, type ExtenderAppOptions } from "./app.ts";
 
 const table = readBenchmarks(measuredTable());
 
-async function serve(clock: AppOptions["clock"] = { monotonicMs: () => 0 }, maxHeldBytes?: number) {
+async function serve(clock: ExtenderAppOptions["clock"] = { monotonicMs: () => 0 }, maxHeldBytes?: number) {
   const lines: LogLine[] = [];
   const counters = createExtenderCounters();
   const known: readonly string[] = ["a100", "l4", "slice"] satisfies NodeClassName[];
   const sizes: Readonly<Record<string, number>> = { slice: 4.75 * 1024 ** 3 };
-  const app = createApp({
+  const app = createExtenderApp({
     cluster: {
       factsOf: (name) =>
         known.includes(name)
@@ -47,13 +41,11 @@ async function serve(clock: AppOptions["clock"] = { monotonicMs: () => 0 }, maxH
     counters,
     clock,
     log: keepLines(lines),
-    ...(maxHeldBytes === undefined ? {} : { maxHeldBytes }),
+    maxHeldBytes,
   });
-  const server = createServer(app).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.closeAllConnections());
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listenApp(app, { address: "127.0.0.1", port: 0 });
+  onTestFinished(() => void app.server.closeAllConnections());
+  onTestFinished(() => void app.close());
   const post = async (verb: string, body: string | object, init: RequestInit = {}) => {
     const sent = typeof body === "string" ? body : JSON.stringify(body);
     const response = await fetch(`http://127.0.0.1:${port}/${verb}`, { method: "POST", body: sent, ...init });
@@ -142,22 +134,19 @@ test("a body above the limit is refused by its length, before it is sent", async
 
 test("it closes although a client has connected and asked nothing", async () => {
   const cluster = { factsOf: () => undefined, needOf: () => undefined };
-  const { port, close } = await listenForSchedulers({
-    address: "127.0.0.1",
-    port: 0,
-    files: undefined,
-    signal: new AbortController().signal,
+  const app = createExtenderApp({
     cluster,
     weights: DEFAULT_SCORE_WEIGHTS,
     counters: createExtenderCounters(),
     clock: { monotonicMs: () => 0 },
     log: keepLines([]),
   });
+  const port = await listenApp(app, { address: "127.0.0.1", port: 0 });
   const silent = connect(port, "127.0.0.1");
   silent.write("POST /filter HTTP/1.1\r\n");
   await once(silent, "connect");
   const left = once(silent.resume(), "close");
-  await Promise.all([close(), left]);
+  await Promise.all([app.close(), left]);
 });
 
 test("plain HTTP is refused on addresses that other machines reach", () => {

@@ -2,20 +2,18 @@
  * Answers the requests of schedulers. Every failure has a status code and a text, and no request can end the process. The port is one
  * of its own, because kube-scheduler sends no token, and the API answers no request without one.
  */
-import { createServer as createHttpServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
-import { createServer as createHttpsServer } from "node:https";
+import type { IncomingMessage } from "node:http";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { ScoreWeights } from "../../src/capacity/score.ts";
-import { limitConnections } from "../../src/http/connections.ts";
-import { listenOn } from "../../src/http/listener.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
 import { type ExtenderNeed, mismatchOf, scoreCandidates } from "./decide.ts";
 import type { ExtenderCluster } from "./facts.ts";
 import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";
 import { type Candidates, type ExtenderArgs, type ExtenderPod, filterError, filterResult, priorityList, readArgs } from "./protocol.ts";
+import type { FastifyInstance, FastifyReply } from "fastify";
+import { createHttpApp, type HttpAppOptions } from "../http/app.ts";
 
 /** 5,000 Nodes of 20 KB. */
 const MAX_BODY_BYTES = 128 * 1024 ** 2;
@@ -29,50 +27,17 @@ const SHOWN_NODES = 3;
 /** A scheduler needs few connections; all schedulers of a cluster may share one address. */
 const CONNECTIONS = { total: 128, perAddress: 64 };
 const REQUEST_MS = 10_000;
+/** An idle connection is kept open for this long. */
+const IDLE_MS = 5_000;
 
-export interface AppOptions {
+export interface ExtenderAppOptions {
   readonly cluster: ExtenderCluster;
   readonly weights: ScoreWeights;
   readonly counters: ExtenderCounters;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Log;
-  readonly maxHeldBytes?: number;
-}
-
-export interface ListenForSchedulers extends AppOptions {
-  readonly address: string;
-  readonly port: number;
-  /** Undefined: plain HTTP. */
-  readonly files: TlsFiles | undefined;
-  /** Ends the connections. */
-  readonly signal: AbortSignal;
-}
-
-/** Resolves once it listens. `close` resolves when the requests in flight are answered, or after the budget of one. */
-export async function listenForSchedulers({
-  address,
-  port,
-  files,
-  log,
-  signal,
-  ...options
-}: ListenForSchedulers) {
-  const app = createApp({ ...options, log });
-  const limits = { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS };
-  const server =
-    files === undefined
-      ? createHttpServer(limits, app)
-      : createHttpsServer({ ...limits, handshakeTimeout: REQUEST_MS, ...(await readTls(files)) }, app);
-  limitConnections(server, CONNECTIONS);
-  if (files !== undefined && "setSecureContext" in server) followTls(server, files, { log, signal });
-  const bound = await listenOn(server, { address, port, signal });
-  const close = async (): Promise<void> => {
-    server.closeIdleConnections();
-    const late = setTimeout(() => server.closeAllConnections(), BUDGET_MS);
-    await new Promise((resolve) => server.close(resolve));
-    clearTimeout(late);
-  };
-  return { port: bound, close };
+  readonly maxHeldBytes?: number | undefined;
+  readonly tls?: HttpAppOptions["tls"];
 }
 
 interface Answer {
@@ -83,15 +48,44 @@ interface Answer {
 /** For the count of requests only: a scheduler has stopped waiting, or has been stopped. */
 const HUNG_UP: Answer = { status: 499, body: "" };
 
-export function createApp(options: AppOptions): RequestListener {
-  const { counters, clock, log, maxHeldBytes = MAX_HELD_BYTES } = options;
+/** The caller starts listening. Closing the app ends when the requests in flight are answered, or after the budget of one. */
+export function createExtenderApp(options: ExtenderAppOptions): FastifyInstance {
+  const { counters, clock, log, tls } = options;
+  const app = createHttpApp({
+    requestTimeout: REQUEST_MS,
+    keepAliveTimeout: IDLE_MS,
+    return503OnClosing: false,
+    server: { headersTimeout: REQUEST_MS },
+    connections: CONNECTIONS,
+    tls,
+  });
+  app.addHook("preClose", async () => {
+    setTimeout(() => app.server.closeAllConnections(), BUDGET_MS).unref();
+  });
+  // The routes read the bodies, within the limits of all requests together.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _payload, done) => done(null));
+  app.setNotFoundHandler(({ url }, reply) => {
+    const isRoute = EXTENDER_VERBS.some((verb) => url === `/${verb}`);
+    return send(reply, { status: isRoute ? 405 : 404, body: "POST /filter or /prioritize\n" });
+  });
+  const answer = createAnswer(options);
+  for (const verb of EXTENDER_VERBS)
+    app.post(`/${verb}`, async ({ raw }, reply) => {
+      const startedMs = clock.monotonicMs();
+      const isLate = () => clock.monotonicMs() - startedMs > BUDGET_MS;
+      const found = await answer(raw, verb, isLate).catch((error: unknown) => refusalOf(error, raw, log));
+      counters.requests.add({ verb, code: String(found.status) });
+      observeValue(counters.seconds[verb], (clock.monotonicMs() - startedMs) / 1_000);
+      return send(reply, found);
+    });
+  return app;
+}
+
+function createAnswer({ maxHeldBytes = MAX_HELD_BYTES, ...options }: ExtenderAppOptions) {
   const decide = createDecider(options);
   let heldBytes = 0;
-  const answer = async (
-    request: IncomingMessage,
-    verb: ExtenderVerb,
-    isLate: () => boolean,
-  ): Promise<Answer> => {
+  return async (request: IncomingMessage, verb: ExtenderVerb, isLate: () => boolean): Promise<Answer> => {
     const length = lengthOf(request);
     const left = setTimeout(() => request.destroy(), BUDGET_MS);
     let arrived = 0;
@@ -109,41 +103,24 @@ export function createApp(options: AppOptions): RequestListener {
       heldBytes -= arrived;
     }
   };
-  return (request, response) => {
-    const startedMs = clock.monotonicMs();
-    const verb = EXTENDER_VERBS.find((one) => request.url === `/${one}`);
-    if (verb === undefined || request.method !== "POST")
-      return send(response, {
-        status: verb === undefined ? 404 : 405,
-        body: "POST /filter or /prioritize\n",
-      });
-    const isLate = () => clock.monotonicMs() - startedMs > BUDGET_MS;
-    void answer(request, verb, isLate)
-      .catch((error: unknown): Answer => {
-        if (error instanceof Busy)
-          return { status: 503, body: `ExtenderRequestTooLarge: ${error.message}\n` };
-        if (error instanceof MetalbridgeError) {
-          const status = error.code === "ExtenderRequestTooLarge" ? 413 : 400;
-          return { status, body: `${error.code}: ${describeError(error)}\n` };
-        }
-        if (request.destroyed && !request.complete) return HUNG_UP;
-        log.error({ err: error, verb }, "a request failed");
-        return { status: 500, body: "internal error\n" };
-      })
-      .then((found) => {
-        send(response, found);
-        counters.requests.add({ verb, code: String(found.status) });
-        observeValue(counters.seconds[verb], (clock.monotonicMs() - startedMs) / 1_000);
-      });
-  };
 }
 
-function send(response: ServerResponse, { status, body }: Answer): void {
-  const type = status === 200 ? "application/json" : "text/plain; charset=utf-8";
+function refusalOf(error: unknown, request: IncomingMessage, log: Log): Answer {
+  if (error instanceof Busy) return { status: 503, body: `ExtenderRequestTooLarge: ${error.message}\n` };
+  if (error instanceof MetalbridgeError) {
+    const status = error.code === "ExtenderRequestTooLarge" ? 413 : 400;
+    return { status, body: `${error.code}: ${describeError(error)}\n` };
+  }
+  if (request.destroyed && !request.complete) return HUNG_UP;
+  log.error({ err: error, url: request.url }, "a request failed");
+  return { status: 500, body: "internal error\n" };
+}
+
+function send(reply: FastifyReply, { status, body }: Answer): FastifyReply {
   // What is left of a body that was refused would be read as the next request.
-  const close = status === 200 ? {} : { connection: "close" };
-  response.writeHead(status, { "content-type": type, "content-length": Buffer.byteLength(body), ...close });
-  response.end(body);
+  if (status !== 200) reply.header("connection", "close");
+  const type = status === 200 ? "application/json" : "text/plain; charset=utf-8";
+  return reply.code(status).type(type).send(body);
 }
 
 /** kube-scheduler states the length, so that the body needs no more memory than it has bytes. Throws ExtenderRequestInvalid or ExtenderRequestTooLarge. */
@@ -181,7 +158,7 @@ class Busy extends Error {
   }
 }
 
-function createDecider({ cluster, weights, counters, log }: AppOptions) {
+function createDecider({ cluster, weights, counters, log }: ExtenderAppOptions) {
   const logged = new Map<string, string>();
   /** Logs a decision once for a pod, and again if it changes. */
   const explain = (verb: ExtenderVerb, { metadata: { uid, namespace, name } }: ExtenderPod, data: object) => {

@@ -1,15 +1,18 @@
 /** MCP over streamable HTTP: one server per request, or one per session on a listener of its own, where tools may prompt the user. */
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readBodyText } from "../../src/http/body.ts";
-import { listenOn, rejectUnauthorized } from "../../src/http/listener.ts";
+import { rejectUnauthorized } from "../../src/http/listener.ts";
 import { isFromProgram, isLoopback } from "../../src/http/loopback.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { createMcp, type McpOptions } from "./server.ts";
+import type { FastifyError, FastifyInstance } from "fastify";
+import { parseJson } from "../../src/util/parse-json.ts";
+import { createHttpApp, listenApp } from "../http/app.ts";
 
 export type HandleRequest = (
   request: IncomingMessage,
@@ -116,12 +119,12 @@ function withoutBatches(handle: HandleRequest): HandleRequest {
 }
 
 /** Sends a JSON-RPC error, which clients expect. */
-export function sendRpcError(response: ServerResponse, status: number, message: string): void {
+function sendRpcError(response: ServerResponse, status: number, message: string): void {
   response.writeHead(status, { "content-type": "application/json" });
   response.end(JSON.stringify({ jsonrpc: "2.0", error: { code: -32000, message }, id: null }));
 }
 
-/** `/mcp` on a listener of its own: for programs of this machine, or for clients with the token. */
+/** An app of its own with only this route: for programs of this machine, or for clients with the token. */
 export interface ListenMcpOptions extends McpOptions {
   readonly address: string;
   /** 0 takes a free one. */
@@ -135,8 +138,10 @@ export interface ListenMcpOptions extends McpOptions {
 const MCP_PATH = "/mcp";
 const MAX_BODY_BYTES = 64 * 1024;
 const REQUEST_MS = 30_000;
+/** An idle connection is kept open for this long. */
+const IDLE_MS = 5_000;
 /** Streams are silent for long: without probes, a client whose machine is down would keep its session forever. */
-const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelay: 60_000 };
+const PROBES = { keepAlive: true, keepAliveInitialDelay: 60_000 };
 const MAX_CONNECTIONS = 128;
 
 /** Resolves with the port. Rejects with ServerConfigInvalid if other users could connect or create without a token. */
@@ -157,48 +162,62 @@ export async function listenMcp(options: ListenMcpOptions): Promise<number> {
       command: "metalbridge mcp --http --token-file <file>",
     });
   const sessions = createSessions(() => createMcp(options), options.clock);
-  const server = createServer({ requestTimeout: REQUEST_MS, ...KEEP_ALIVE }, (request, response) => {
-    answer(request, response, sessions, tokenFile).catch((error: unknown) =>
-      fail(response, options.log, error),
-    );
-  });
-  server.maxConnections = MAX_CONNECTIONS;
-  signal.addEventListener("abort", () => void sessions.close(), { once: true });
-  return listenOn(server, { address, port, signal });
+  const app = createMcpApp(sessions, options);
+  const listening = await listenApp(app, { address, port });
+  const close = () => void Promise.all([sessions.close(), app.close()]);
+  if (signal.aborted) close();
+  else signal.addEventListener("abort", close, { once: true });
+  return listening;
 }
 
-async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
+function createMcpApp(
   sessions: Sessions,
-  tokenFile: string | undefined,
-): Promise<void> {
-  const refusal = await refusalOf(request, response, tokenFile);
-  if (refusal !== undefined) return sendRpcError(response, refusal.status, refusal.message);
-  if (request.method !== "POST") return sessions.handle(request, response, undefined);
-  const body = await readBodyText(request, MAX_BODY_BYTES);
-  if (body === undefined) return sendRpcError(response, 413, `a request has at most ${MAX_BODY_BYTES} bytes`);
-  let message: unknown;
-  try {
-    message = JSON.parse(body);
-  } catch {
-    return sendRpcError(response, 400, "the body is not JSON");
-  }
-  return sessions.handle(request, response, message);
+  { tokenFile, log }: Pick<ListenMcpOptions, "tokenFile" | "log">,
+): FastifyInstance {
+  const app = createHttpApp({
+    requestTimeout: REQUEST_MS,
+    keepAliveTimeout: IDLE_MS,
+    forceCloseConnections: true,
+    server: PROBES,
+  });
+  app.server.maxConnections = MAX_CONNECTIONS;
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", async (_: unknown, payload: IncomingMessage) => readJson(payload));
+  app.addHook("onRequest", async ({ raw }, reply) => {
+    const refused = tokenFile === undefined ? undefined : await rejectUnauthorized(raw, reply.raw, tokenFile);
+    if (refused !== undefined) throw refusal(refused.status, String(refused.body).trim());
+    if (tokenFile === undefined && !isFromProgram(raw.headers))
+      throw refusal(403, "only programs on this machine have access");
+  });
+  app.all(MCP_PATH, async ({ raw, body }, reply) => {
+    const isPost = raw.method === "POST";
+    if (isPost && body === undefined) throw refusal(400, NOT_JSON);
+    await sessions.handle(raw, reply.raw, isPost ? body : undefined);
+    return reply.hijack();
+  });
+  app.setNotFoundHandler(() => {
+    throw refusal(404, "not found");
+  });
+  app.setErrorHandler((error: FastifyError, _, reply) => {
+    const { statusCode, message } = error;
+    if (statusCode === undefined) log.error({ err: error }, "a request failed");
+    if (reply.raw.headersSent) reply.raw.destroy();
+    else sendRpcError(reply.raw, statusCode ?? 500, statusCode === undefined ? "internal error" : message);
+    return reply.hijack();
+  });
+  return app;
 }
 
-async function refusalOf(request: IncomingMessage, response: ServerResponse, tokenFile: string | undefined) {
-  if (tokenFile !== undefined) {
-    const refused = await rejectUnauthorized(request, response, tokenFile);
-    if (refused !== undefined) return { status: refused.status, message: String(refused.body).trim() };
-  } else if (!isFromProgram(request.headers))
-    return { status: 403, message: "only programs on this machine have access" };
-  const path = request.url?.split("?")[0];
-  return path === MCP_PATH ? undefined : { status: 404, message: "not found" };
+const NOT_JSON = "the body is not JSON";
+
+async function readJson(payload: IncomingMessage): Promise<unknown> {
+  const body = await readBodyText(payload, MAX_BODY_BYTES);
+  if (body === undefined) throw refusal(413, `a request has at most ${MAX_BODY_BYTES} bytes`);
+  const parsed = parseJson(body);
+  if (parsed === undefined) throw refusal(400, NOT_JSON);
+  return parsed;
 }
 
-function fail(response: ServerResponse, log: Log, error: unknown): void {
-  log.error({ err: error }, "a request failed");
-  if (response.headersSent) response.destroy();
-  else sendRpcError(response, 500, "internal error");
+function refusal(statusCode: number, message: string): Error {
+  return Object.assign(new Error(message), { statusCode });
 }

@@ -1,10 +1,9 @@
 /** The density API over HTTP: authorization, validated input, ETags, plain-text refusals. */
 import { Readable } from "node:stream";
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
 import type { Density } from "../../fitness/density/density.ts";
 import { GROUP } from "../../src/api/group.ts";
-import { limitConnections } from "../../src/http/connections.ts";
 import { MAX_CREDENTIAL, MAX_HEADERS_KIB } from "../../src/http/header-limit.ts";
 import { momentOf } from "../../src/util/moment.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
@@ -15,6 +14,7 @@ import { type AnswerLimit, createAnswerLimit, createEncode, type Encode } from "
 import { openApiDocument } from "./openapi.ts";
 import { type RestRoute, type RouteResponse, type RouteResult, routes } from "./routes.ts";
 import { createWatches, type OpenedWatch, type WatchedQuery } from "./watches.ts";
+import { createHttpApp, type HttpAppOptions } from "../http/app.ts";
 
 export interface AppOptions {
   readonly density: Density;
@@ -27,7 +27,7 @@ export interface AppOptions {
   readonly mcp?: HandleRequest;
   /** Adds its own routes; its session is accepted instead of a token. */
   readonly console?: Console | undefined;
-  readonly tls?: { readonly key: Buffer; readonly cert: Buffer } | undefined;
+  readonly tls?: HttpAppOptions["tls"];
 }
 
 export const OPENAPI_PATH = "/openapi.json";
@@ -36,7 +36,6 @@ const MAX_BODY_BYTES = 64 * 1024;
 /** Object names have up to 253 characters, percent-encoded up to three times as many. */
 const MAX_NAME = 800;
 const REQUEST_MS = 30_000;
-const HANDSHAKE_MS = 10_000;
 /** Many clients may share one proxy. */
 const CONNECTIONS = { total: 512, perAddress: 256 };
 /** A client that neither sends nor reads for this long is disconnected; watches send something every 15 s. */
@@ -46,18 +45,16 @@ const BUSY_SECONDS = "10";
 
 /** The caller starts listening. Closing the app ends its watches. */
 export function createApp(options: AppOptions): FastifyInstance {
-  const maxHeaderSize = MAX_HEADERS_KIB * 1024;
-  const app = Fastify({
+  const app = createHttpApp({
     bodyLimit: MAX_BODY_BYTES,
     requestTimeout: REQUEST_MS,
     connectionTimeout: SILENCE_MS,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: MAX_NAME },
-    ...(options.tls === undefined
-      ? { http: { maxHeaderSize } }
-      : { https: { ...options.tls, handshakeTimeout: HANDSHAKE_MS, maxHeaderSize } }),
-  }) as unknown as FastifyInstance;
-  limitConnections(app.server, CONNECTIONS);
+    server: { maxHeaderSize: MAX_HEADERS_KIB * 1024 },
+    connections: CONNECTIONS,
+    tls: options.tls,
+  });
   acceptAnyJson(app);
   const answers = createAnswerLimit();
   const encode = createEncode();

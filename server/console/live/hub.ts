@@ -6,8 +6,7 @@ import { missingRight, notWatched } from "../../../src/console/missing-right.ts"
 import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { refusalOf } from "../refusal.ts";
-import { createReaderRights } from "./reader-rights.ts";
-import { isSeen, mainQuestion, NAMED, type Scope, type ScopeQuestions, scopeOf } from "./scope.ts";
+import { isSeen, mainQuestion, NAMED, type Scope, type ScopeQuestions, scopeOf, createReaderRights } from "./scope.ts";
 import { type ConsoleStream, changeEvent } from "./stream.ts";
 import { type OpenTable, openTable, type TableParts, topicText } from "./tables.ts";
 import { marksOf, modelKeysOf, type ParsedTopic } from "./topics.ts";

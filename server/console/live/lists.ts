@@ -9,8 +9,50 @@ import { machineFigures } from "../rows/machine.ts";
 import { modelRow } from "../rows/model.ts";
 import { nodeHostRow } from "../rows/node.ts";
 import { serviceRow } from "../rows/service.ts";
-import type { Lookup, ObjectReads } from "./lookup.ts";
 import type { RowSource } from "./table.ts";
+import type { Host } from "../../../src/api/host.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { createGrouping } from "../../../src/cluster/grouping.ts";
+import type { ClusterChange } from "../../../src/cluster/informers.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import type { ClusterWatches } from "../../cluster/cluster.ts";
+import { modelKeysOf, prefetchedOn, serviceOfPod, serviceOfReplica } from "./topics.ts";
+
+export type ObjectReads = {
+  readonly [K in "nodes" | "hosts" | "replicas" | "pods" | "services" | "models"]: Pick<
+    ClusterWatches[K],
+    "get" | "list" | "isSynced" | "whenSynced" | "covers"
+  >;
+};
+
+/** Objects by what they refer to. Keys of services and Models are `namespace/name`. */
+export function createLookup() {
+  const replicasByHost = createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]);
+  const replicasByService = createGrouping<InferenceReplica>((replica) => [serviceOfReplica(replica)]);
+  const podsByNode = createGrouping<Pod>(({ spec }) => [spec.nodeName ?? ""]);
+  const podsByService = createGrouping<Pod>((pod) => [serviceOfPod(pod) ?? ""]);
+  const servicesByModel = createGrouping<InferenceService>(modelKeysOf);
+  const hostsByModel = createGrouping<Host>(prefetchedOn);
+  return {
+    replicasOn: replicasByHost.of,
+    replicasOf: replicasByService.of,
+    podsOn: podsByNode.of,
+    podsOf: podsByService.of,
+    servicesOf: servicesByModel.of,
+    hostsPrefetching: hostsByModel.of,
+    /** Must be called for each change from the start of the watches. */
+    update: ({ name, key, after, before }: ClusterChange): void => {
+      if (name === "replicas")
+        for (const one of [replicasByHost, replicasByService]) one.note(key, after, before);
+      if (name === "pods") for (const one of [podsByNode, podsByService]) one.note(key, after, before);
+      if (name === "services") servicesByModel.note(key, after, before);
+      if (name === "hosts") hostsByModel.note(key, after, before);
+    },
+  };
+}
+
+export type Lookup = ReturnType<typeof createLookup>;
 
 export interface LiveState {
   readonly reads: ObjectReads;

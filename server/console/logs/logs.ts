@@ -8,9 +8,8 @@ import { CONSOLE_PATH, type LogLine } from "../../../src/console/protocol.ts";
 import { errorMessage } from "../../../src/util/error-message.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { terminalText } from "../../../src/util/terminal-text.ts";
-import type { MountRoutes } from "../access.ts";
 import { parseBody } from "../body.ts";
-import type { Reader } from "../reader.ts";
+import type { Reader, MountRoutes } from "../reader.ts";
 import { createLineFilter, type LineFilter } from "./filter.ts";
 import { findLogSources, type LogSource, type ReadLocalLog } from "./sources.ts";
 
