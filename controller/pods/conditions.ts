@@ -22,7 +22,7 @@ export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, now
     ...(input.nodes === undefined ? [] : [nodesCondition(input.nodes)]),
     ...(input.quota === undefined ? [] : [quotaCondition(input.quota)]),
   ];
-  return withConditions(input.service, [], updates, nowIso);
+  return withConditions(input.service, undefined, updates, nowIso);
 }
 
 function degraded({ resolution, model, rejections }: PodsStatusInput, verdict: PhaseStatus): ConditionUpdate {

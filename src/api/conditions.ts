@@ -87,7 +87,7 @@ export function setCondition(
   return [...others, next].sort((a, b) => compareText(a.type, b.type));
 }
 
-/** Adds or replaces conditions of an object. Their times follow those that are written in its status. */
+/** Adds or replaces conditions of an object. Their times follow those that its status has. Sorted by type, if there were any. */
 export function withConditions(
   { metadata, status }: Conditioned,
   conditions: readonly Condition[] | undefined,
@@ -99,7 +99,8 @@ export function withConditions(
     const last = getCondition(status?.conditions, update.type);
     return setCondition(last && [last], { ...update, observedGeneration }, nowIso);
   });
-  const others = (conditions ?? []).filter(({ type }) => !added.some((one) => one.type === type));
+  if (conditions === undefined) return added;
+  const others = conditions.filter(({ type }) => !added.some((one) => one.type === type));
   return [...others, ...added].sort((a, b) => compareText(a.type, b.type));
 }
 

@@ -19,7 +19,7 @@ export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIs
     keyRequired(facts),
     speedKnown(facts.draft),
   ];
-  return withConditions(facts.draft.observed.service, [], updates, nowIso);
+  return withConditions(facts.draft.observed.service, undefined, updates, nowIso);
 }
 
 /** Reports a rollout that is in progress or has just completed, or else the phase. */
