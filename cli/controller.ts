@@ -1,21 +1,25 @@
 /** `metalbridge controller`: runs the controller in the foreground, inside or outside the cluster. */
 import { type Command, Option } from "commander";
 import { parseControllerConfig } from "../controller/config.ts";
-import { runController } from "../controller/main.ts";
+import { runController, dryRunController } from "../controller/main.ts";
 import { PREFLIGHT_MODES } from "../controller/options/preflight/review.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { listenForStop } from "./program/stop-signals.ts";
+import { createDryRun } from "./controller/dry-run.ts";
+import { printLine } from "./program/output.ts";
 
 interface ControllerFlags extends DaemonFlags {
   readonly catalog?: readonly string[];
+  readonly dryRun?: boolean;
   readonly [key: string]: unknown;
 }
 
 /** Options and action of the verb. */
 export function configureController(command: Command): void {
   addDaemonFlags(command)
+    .option("--dry-run", "print what the controller would do for each InferenceService, and exit")
     .option("--health-address <ip>", "address of /healthz, /readyz and /metrics (default: loopback)")
     .option(
       "--health-port <n>",
@@ -152,10 +156,12 @@ function addAutoscalingFlags(command: Command): void {
     .option("--load-endpoint <url>", "URL of this controller from which KEDA reads the requests of services");
 }
 
-async function controller({ logLevel, exitWithStdin, catalog, ...flags }: ControllerFlags): Promise<void> {
+async function controller(given: ControllerFlags): Promise<void> {
+  const { logLevel, exitWithStdin, catalog, dryRun, ...flags } = given;
   const config = parseControllerConfig(flags);
   const log = createJsonLog(logLevel);
   const stop = listenForStop({ exitWithStdin });
   const records = config.fitness ? (await readCatalogFiles(catalog)).records : [];
-  await runController({ config, records, log, signal: stop.signal });
+  const options = { config, records, log, signal: stop.signal };
+  await (dryRun === true ? dryRunController(options, createDryRun(printLine)) : runController(options));
 }

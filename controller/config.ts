@@ -7,6 +7,7 @@ import { modelConfigSchema } from "./models/config.ts";
 import { OPTION_SHAPE, OPTIONS_NEED_FITNESS } from "./options/registry.ts";
 import { podsConfigSchema } from "./pods/config.ts";
 import { routesConfigSchema } from "./services/routes/config.ts";
+import { listenPort } from "../src/api/fields/shared.ts";
 
 const NEED_FITNESS = new Set([...OPTIONS_NEED_FITNESS, "probeNodes"]);
 
@@ -25,13 +26,7 @@ export const controllerConfigSchema = z
       .min(1)
       .default("127.0.0.1")
       .describe("Address of /healthz, /readyz and /metrics."),
-    healthPort: z.coerce
-      .number()
-      .int()
-      .min(0)
-      .max(65535)
-      .default(9464)
-      .describe("Port of /healthz, /readyz and /metrics. 0 selects a free port."),
+    healthPort: listenPort(9464, "Port of /healthz, /readyz and /metrics. 0 selects a free port."),
     flexinferMetricNames: z
       .boolean()
       .default(false)

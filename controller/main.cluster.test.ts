@@ -11,19 +11,23 @@ import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { GGUF } from "../src/capacity/testing/models.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
-import { LEASES, SECRETS, VALIDATING_WEBHOOKS } from "../src/kube/kinds.ts";
+import { LEASES, SECRETS, VALIDATING_WEBHOOKS, SERVICES } from "../src/kube/kinds.ts";
 import type { Log } from "../src/util/ports.ts";
-import { giveControllerIdentity } from "../test/bed/identity.ts";
+import { giveControllerIdentity, writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { freePort } from "../test/bed/ports.ts";
 import { helmIn, helmProgram, needsHelm, render } from "../test/chart/helm.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
-import { inferenceService } from "../test/controller/bench.ts";
+import { inferenceService, makeModel } from "../test/controller/bench.ts";
 import { parseControllerConfig } from "./config.ts";
 import { type Certificates, planCertificates } from "./frame/certificates/certificate.ts";
 import { certificatesIn } from "./frame/certificates/rotation.ts";
-import { type ControllerOptions, runController } from "./main.ts";
+import { type ControllerOptions, runController, dryRunController } from "./main.ts";
 import { WEBHOOK_NAME } from "./options/preflight/option.ts";
+import { createDryRun } from "../cli/controller/dry-run.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
+import type { KubeObject } from "../src/kube/types.ts";
+import { registerHost } from "../test/bed/scripted-host.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const ownCluster = oneCluster({ crds: false });
@@ -102,6 +106,67 @@ test("a controller waits for CRDs, is the only leader, hands over immediately, a
   });
   connection.close();
   expect(lease.ok ? (lease.value.spec?.holderIdentity ?? "") : lease.error).toBe("");
+});
+
+test("a dry run prints the steps of each service with their reasons, with rights to read only, and writes nothing", async () => {
+  const cluster = ownCluster();
+  const { objects } = cluster;
+  await cluster.installCrds();
+  const name = "dry-runner";
+  const kubeconfig = path.join(cluster.dir, "reader.kubeconfig");
+  const rbac = { apiVersion: "rbac.authorization.k8s.io/v1", metadata: { name } };
+  const rules = [{ apiGroups: ["*"], resources: ["*"], verbs: ["get", "list", "watch"] }];
+  const reviews = { apiGroups: ["authorization.k8s.io"], resources: ["*"], verbs: ["create"] };
+  const subjects = [{ kind: "ServiceAccount", name, namespace: "default" }];
+  const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name };
+  await objects.apply(
+    { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, namespace: "default" } },
+    { ...rbac, kind: "ClusterRole", rules: [...rules, reviews] },
+    { ...rbac, kind: "ClusterRoleBinding", subjects, roleRef },
+  );
+  await writeAccountKubeconfig(cluster, { name, namespace: "default", file: kubeconfig });
+  const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
+  const client = createClient(connection);
+  await makeModel(client, objects.apply, "default", "tiny");
+  await registerHost(client, "mac-dry");
+  const { status } = await objects.get("", "hosts/mac-dry");
+  const lastTransitionTime = new Date().toISOString();
+  const reachable = { type: "Reachable", status: "True", reason: "HostReachable", message: "", lastTransitionTime };
+  const conditions = [...status.conditions, reachable];
+  await objects.patch("", "hosts/mac-dry", { status: { conditions } }, "status");
+  await objects.apply(inferenceService("default", "planned"));
+  const stored = async () => {
+    const of = { namespace: "default" };
+    const lists = await Promise.all([
+      client.list(INFERENCE_SERVICES, of),
+      client.list(INFERENCE_REPLICAS, of),
+      client.list(SERVICES, of),
+      client.list(HOSTS),
+      client.list(MODELS, of),
+      client.list(LEASES, { namespace: NAMESPACE_SYSTEM }),
+    ]);
+    const all = lists.flatMap((list) => (list.ok ? list.value.items : []) as readonly KubeObject[]);
+    return all.map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`);
+  };
+  const before = await stored();
+  const printed: string[] = [];
+  await dryRunController(
+    {
+      config: parseControllerConfig({ kubeconfig, fitness: false }),
+      log: quietLog,
+      signal: new AbortController().signal,
+    },
+    createDryRun((text) => printed.push(text)),
+  );
+  const text = printed.find((one) => one.startsWith("default/planned:")) ?? "";
+  expect(text).toMatch(/^default\/planned: \w+ \(\w+\): /);
+  expect(text).toContain("\n  addFinalizer InferenceService planned: ");
+  expect(text).toContain("\n  create Service planned: ");
+  expect(text).toMatch(/\n {2}create InferenceReplica planned-0-\w+ on mac-dry: ./);
+  expect(await stored()).toEqual(before);
+  await objects.remove("default", "isvc/planned");
+  await objects.remove("", "hosts/mac-dry");
+  connection.close();
 });
 
 test("a kubeconfig that cannot be read is an error", async () => {

@@ -20,7 +20,7 @@ import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { type ControllerMetrics, createControllerMetrics } from "./frame/metrics/metrics.ts";
 import { ensureNamespaces } from "./frame/namespaces.ts";
 import type { OptionPart } from "./frame/option.ts";
-import { type LeadOptions, lead } from "./lead/lead.ts";
+import { type LeadOptions, lead, type DryRun, passOnce } from "./lead/lead.ts";
 import { createModelPass } from "./models/reconcile.ts";
 import { type OptionName, startOptions } from "./options/registry.ts";
 import { podsSettingsOf, probingOf } from "./pods/config.ts";
@@ -121,6 +121,40 @@ export async function runController(options: ControllerOptions): Promise<void> {
 
 function healthOf({ healthAddress: address, healthPort: port }: ControllerConfig) {
   return { address, port };
+}
+
+/**
+ * Observes the cluster once, and passes over each service. `dryRun` gets what the passes would write: neither they nor the
+ * controller write anything, and no Lease is taken.
+ */
+export async function dryRunController(
+  { signal: aborted, ...options }: ControllerOptions,
+  dryRun: DryRun,
+): Promise<void> {
+  const { config, log, clock = systemClock } = options;
+  const { hostsOnly, scoreWeights, loadEndpoint } = config;
+  const metrics = createControllerMetrics(clock, config.flexinferMetricNames);
+  const connection = await connect({ ...targetOf(config, metrics), maxRequests: MAX_REQUESTS });
+  const end = new AbortController();
+  const signal = AbortSignal.any([aborted, end.signal]);
+  try {
+    const client = createClient(connection, { userAgent: USER_AGENT, mayWrite: () => false });
+    const fitness = config.fitness ? await loadFitness(options.records) : undefined;
+    const externalMetrics = config.externalMetrics ? "ours" : "off";
+    const shared = { connection, client, clock, log, signal, metrics, fitness, hostsOnly, scoreWeights };
+    await passOnce(dryRun, {
+      ...shared,
+      ...partsOf({ ...options, signal }, client, defaultIdentity()),
+      record: () => undefined,
+      probing: undefined,
+      autoscaling: { settings: () => ({ externalMetrics, loadEndpoint }), onChange: () => undefined },
+      onWatching: () => undefined,
+      onWorking: () => undefined,
+    });
+  } finally {
+    end.abort();
+    connection.close();
+  }
 }
 
 function electionOf({ log, signal, lease }: ControllerOptions, client: KubeClient, identity: string) {

@@ -54,7 +54,7 @@ import { writeStatus } from "../services/status.ts";
 
 export interface LeadOptions extends WatchOptions {
   /** Takes what passes over services would write. Absent: they write it. */
-  readonly dryRun?: Pick<ServicePorts, "apply" | "writeStatus">;
+  readonly dryRun?: DryRun;
   readonly client: KubeClient;
   readonly metrics: ControllerMetrics;
   readonly record: RecordEvent;
@@ -73,6 +73,27 @@ export interface LeadOptions extends WatchOptions {
   readonly onWatching: (watches: () => readonly WatchedReflector[]) => void;
   /** Called when every cache is complete and the queues run. */
   readonly onWorking: () => void;
+}
+
+export interface DryRun extends Pick<ServicePorts, "apply" | "writeStatus"> {
+  /** Called after the pass over each service, `namespace/name`, with its failure. */
+  readonly onPassed: (key: string, failure: unknown) => void;
+}
+
+/** Passes once over every service and what deleted ones have left. */
+export async function passOnce(dryRun: DryRun, options: LeadOptions): Promise<void> {
+  const leader = await assemble({ ...options, dryRun }, createQueues(options));
+  if (leader === undefined) return;
+  const { services, ofService } = leader.watches;
+  const left = Object.values(ofService).flatMap((grouping) => [...grouping.groups()]);
+  const keys = new Set([...services.list().map(({ metadata }) => keyOf(metadata)), ...left]);
+  for (const key of [...keys].sort()) {
+    const failure = await leader.passes.services(key, options.signal).then(
+      () => undefined,
+      (error) => error,
+    );
+    dryRun.onPassed(key, failure);
+  }
 }
 
 /** Runs until `signal` is aborted. */

@@ -25,7 +25,8 @@ import type { PathStep } from "../frame/owned/steps.ts";
 import { needsNoOtherPath, type PassInput, type PassStep, planPass } from "./plan.ts";
 import { planRoute } from "./routes/route.ts";
 
-const CONFLICT_RETRY_MS = 1_000;
+/** Delay before the next check while the watches are behind. */
+const BEHIND_MS = 1_000;
 const MAX_MESSAGE = 4096;
 
 /** `key` is `namespace/name`. Throws if only a retry can help. */
@@ -50,7 +51,7 @@ async function tearDown(
 ): Promise<Recheck | undefined> {
   const { rejections, isBehind } = await ports.apply(planTeardown(...plan));
   if (rejections.length > 0) throw new PartialRejection(rejections);
-  return isBehind ? { recheckAfterMs: CONFLICT_RETRY_MS } : undefined;
+  return isBehind ? { recheckAfterMs: BEHIND_MS } : undefined;
 }
 
 /** Everything that the plan and the report of a pass need. */
@@ -208,9 +209,6 @@ function runningOn({ own }: LiveService): string | undefined {
   const on = [...(hasLive(own.replicas) ? ["Hosts"] : []), ...(hasLive(own.pods) ? ["Pods"] : [])];
   return on.length === 0 ? undefined : on.join("+");
 }
-
-/** Delay before the next check while the watches are behind. */
-const BEHIND_MS = 1_000;
 
 /** Removes objects of earlier services of this name, after a live read has confirmed that their owner no longer exists. */
 async function removeOrphans(

@@ -57,7 +57,7 @@ export function renderConfiguration(): string {
     "",
     ...table(configKeys(controllerConfigSchema), flagsByKey(configureController)),
     "",
-    "`--log-level` is beside them: debug, info, warn or error.",
+    "`--log-level` (debug, info, warn or error) and `--dry-run` are beside them.",
     "",
     "## Server",
     "",

@@ -69,7 +69,7 @@ async function readLive(
 }
 
 /** The mark distinguishes an edit by another client from a change of the service. */
-function marked(object: KubeObject): KubeObject {
+export function marked(object: KubeObject): KubeObject {
   const mark = hash(canonicalJson(object), MARK_DIGITS);
   const annotations = { ...object.metadata.annotations, [ANNOTATION_APPLIED]: mark };
   return { ...object, metadata: { ...object.metadata, annotations } };

@@ -2,11 +2,11 @@
 import { LABEL_SERVICE, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { serviceName } from "../../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
 import type { Service, ServicePort } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
 import { correctLabels, isSame, withVersionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
+import { metadataOf } from "../../pods/workload/surroundings.ts";
 
 const HTTPS = "https";
 
@@ -15,10 +15,7 @@ export function desiredKubeService(service: InferenceService): Service {
   return {
     apiVersion: "v1",
     kind: "Service",
-    metadata: {
-      ...ownedObjectRef(service, serviceName(service.metadata.name)),
-      labels: { ...ownerLabels(service), ...MANAGED_BY },
-    },
+    metadata: metadataOf(service),
     spec: {
       type: endpoint.type,
       // As in `status.selector`. It must never change.

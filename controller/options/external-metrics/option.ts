@@ -10,6 +10,7 @@ import type { Option } from "../../frame/option.ts";
 import type { AutoscalingSource, ExternalMetricsOwner } from "../../frame/service/autoscaling.ts";
 import { API_SERVICE_NAME } from "./api.ts";
 import { loadRoutes, serveExternalMetrics, watchLoad } from "./server.ts";
+import { certificateNames, listenPort } from "../../../src/api/fields/shared.ts";
 
 /** Name of the Service and the Secret in the chart. */
 export const EXTERNAL_METRICS_NAME = "metalbridge-external-metrics";
@@ -26,21 +27,10 @@ export const externalMetricsConfigSchema = z.strictObject({
     .min(1)
     .default("0.0.0.0")
     .describe("Address of external.metrics.k8s.io (HTTPS)."),
-  externalMetricsPort: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(65535)
-    .default(9467)
-    .describe("Port of external.metrics.k8s.io. 0 selects a free port."),
-  externalMetricsNames: z
-    .string()
-    .default("")
-    .transform((text) => (text === "" ? [] : text.split(",")))
-    .pipe(z.array(z.string().min(1).max(253)).max(16))
-    .describe(
-      `DNS names and addresses in the certificate, separated by commas. Default: the DNS names of the Service ${EXTERNAL_METRICS_NAME}.`,
-    ),
+  externalMetricsPort: listenPort(9467, "Port of external.metrics.k8s.io. 0 selects a free port."),
+  externalMetricsNames: certificateNames(
+    `DNS names and addresses in the certificate, separated by commas. Default: the DNS names of the Service ${EXTERNAL_METRICS_NAME}.`,
+  ),
   loadEndpoint: z
     .url({ protocol: /^https?$/ })
     .transform((url) => url.replace(/\/$/, ""))

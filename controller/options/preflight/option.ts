@@ -9,6 +9,7 @@ import { keepCertificate, type Published } from "../../frame/certificates/rotati
 import type { Option } from "../../frame/option.ts";
 import { startPreflight } from "./preflight.ts";
 import { PREFLIGHT_MODES } from "./review.ts";
+import { certificateNames, listenPort } from "../../../src/api/fields/shared.ts";
 
 /** Name of the webhook configuration, the Service and the Secret in the chart. */
 export const WEBHOOK_NAME = "metalbridge-preflight";
@@ -35,21 +36,10 @@ export const preflightConfigSchema = z.strictObject({
       "Validate InferenceServices with a webhook when they are created or changed. Warn: kubectl shows a warning if the model fits no machine. Deny: the service is rejected, unless a new node could run it (see preflightFixedNodes).",
     ),
   preflightAddress: z.string().min(1).default("0.0.0.0").describe("Address of the webhook (HTTPS)."),
-  preflightPort: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(65535)
-    .default(9443)
-    .describe("Port of the webhook. 0 selects a free port."),
-  preflightNames: z
-    .string()
-    .default("")
-    .transform((text) => (text === "" ? [] : text.split(",")))
-    .pipe(z.array(z.string().min(1).max(253)).max(16))
-    .describe(
-      `DNS names and addresses in the certificate of the webhook, separated by commas. Default: the DNS names of the Service ${WEBHOOK_NAME}.`,
-    ),
+  preflightPort: listenPort(9443, "Port of the webhook. 0 selects a free port."),
+  preflightNames: certificateNames(
+    `DNS names and addresses in the certificate of the webhook, separated by commas. Default: the DNS names of the Service ${WEBHOOK_NAME}.`,
+  ),
   preflightFixedNodes: z
     .boolean()
     .default(false)

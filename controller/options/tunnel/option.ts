@@ -2,6 +2,7 @@
 import { z } from "zod";
 import type { Option } from "../../frame/option.ts";
 import { startTunnel } from "./tunnel.ts";
+import { listenPort } from "../../../src/api/fields/shared.ts";
 
 export const tunnelConfigSchema = z.strictObject({
   tunnel: z
@@ -11,13 +12,7 @@ export const tunnelConfigSchema = z.strictObject({
       "Connect users with access to the Service metalbridge-tunnel to hosts that enable remoteAccess, for `metalbridge logs` and `metalbridge doctor --host` from outside the hosts' network.",
     ),
   tunnelAddress: z.string().min(1).default("0.0.0.0").describe("Address of the tunnel."),
-  tunnelPort: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(65535)
-    .default(9466)
-    .describe("Port of the tunnel. 0 selects a free port."),
+  tunnelPort: listenPort(9466, "Port of the tunnel. 0 selects a free port."),
 });
 
 /** Concurrent lookups of hosts. They use a separate connection, so that clients do not delay the leader's requests. */

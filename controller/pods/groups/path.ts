@@ -43,8 +43,8 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const { model } = input;
   const [current] = own.groups;
   const observed = await observePods(ports, own);
-  const { unscheduled, problem } = observed.pods;
-  const pods = { ...observed.pods, ...countsOf(own), unscheduled, problem };
+  const { ready, live: running, keyless } = readGroups(own.pods);
+  const pods = { ...observed.pods, ready, live: running, keyless };
   const resolution = missingKind(ports) ?? live.blocked ?? resolveGroups(input);
   const hasPodMonitors = watches.podMonitors.isSynced();
   const steps = planPods({ service, own, model, backend: live.backend, resolution, hasPodMonitors });
@@ -74,11 +74,6 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     lacking: countRefused(pods),
     ...soonest([isBehind ? CONFLICT_RETRY_MS : undefined, observed.recheckAfterMs]),
   };
-}
-
-function countsOf({ pods }: OwnedObjects) {
-  const { ready, live, keyless } = readGroups(pods);
-  return { ready, live, keyless };
 }
 
 /** Undefined if the cluster can run groups. The watch of the definition starts a new pass once it is installed. */

@@ -10,7 +10,7 @@ import { kindOf, type ModelSource, type RemoteSource } from "../../../src/models
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../../../src/models/source/networks.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import { type CacheSettings, type MountedWeights, POD_USER } from "./contract.ts";
-import { WITHOUT_MESH } from "./one-shot-pod.ts";
+import { WITHOUT_MESH, UNPRIVILEGED } from "./one-shot-pod.ts";
 
 export interface CacheVolumeSpec {
   readonly at: "volume";
@@ -238,11 +238,7 @@ export function fetchContainer(
     terminationMessagePath: RESULT_PATH,
     terminationMessagePolicy: "File",
     // No user is set: an init container must run as the pod's user, who owns the folders that earlier pods filled.
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ["ALL"] },
-    },
+    securityContext: UNPRIVILEGED,
   };
 }
 

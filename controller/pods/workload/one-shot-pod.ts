@@ -1,12 +1,13 @@
 /** Builds pods that run once, such as the probe of a node, and reads their status. Pure. */
-import {
-  type Container,
-  isImageFailure,
-  type Node,
-  type Pod,
-  type PodSpec,
-} from "../../../src/kube/workload-objects.ts";
+import { type Container, isImageFailure, type Node, type Pod, type PodSpec } from "../../../src/kube/workload-objects.ts";
 import { POD_USER } from "./contract.ts";
+
+/** For containers that only run one of our programs. */
+export const UNPRIVILEGED = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ["ALL"] },
+};
 
 /**
  * Keeps Istio and Linkerd from adding a proxy to the pods of Jobs and probes: the proxy would keep them running, and their
@@ -93,11 +94,7 @@ export function runOnceContainer(
         terminationMessagePath: ANSWER_FILE,
         // Puts the output into the pod's status, because reading logs requires a separate permission.
         terminationMessagePolicy: "FallbackToLogsOnError",
-        securityContext: {
-          allowPrivilegeEscalation: false,
-          readOnlyRootFilesystem: true,
-          capabilities: { drop: ["ALL"] },
-        },
+        securityContext: UNPRIVILEGED,
       },
     ],
   };

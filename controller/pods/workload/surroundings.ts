@@ -97,7 +97,8 @@ export function podMonitorOf(service: InferenceService, pod: PodRuntime): PodMon
   };
 }
 
-function metadataOf(service: InferenceService) {
+/** Of an object that has the name of the cluster Service. */
+export function metadataOf(service: InferenceService) {
   return {
     ...ownedObjectRef(service, serviceName(service.metadata.name)),
     labels: { ...ownerLabels(service), ...MANAGED_BY },

@@ -5,16 +5,10 @@ import { API_VERSION, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { Autoscaling } from "../../../src/api/inference-service/autoscaling.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
-import { serviceName } from "../../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import {
-  type AutoscalingSettings,
-  type ExternalMetricsOwner,
-  loadPath,
-  REQUESTS_METRIC,
-} from "../../frame/service/autoscaling.ts";
+import { type AutoscalingSettings, type ExternalMetricsOwner, loadPath, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
+import { metadataOf } from "../../pods/workload/surroundings.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
 export interface LoadGauges {
@@ -206,11 +200,4 @@ function metricOf(metric: GivenMetric, gauges: LoadGauges | undefined): Metric |
 /** The service itself and not its Deployment: the controller alone decides how many of the replicas run where. */
 function targetOf({ metadata: { name } }: InferenceService) {
   return { apiVersion: API_VERSION, kind: "InferenceService", name };
-}
-
-function metadataOf(service: InferenceService) {
-  return {
-    ...ownedObjectRef(service, serviceName(service.metadata.name)),
-    labels: { ...ownerLabels(service), ...MANAGED_BY },
-  };
 }

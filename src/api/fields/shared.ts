@@ -104,3 +104,18 @@ export const totalLength = (maxLength: number, label: string, field?: string) =>
     },
   ],
 });
+
+/** A port to listen on, as a setting of a program. 0 selects a free port. */
+export function listenPort(byDefault: number, description: string) {
+  return z.coerce.number().int().min(0).max(65_535).default(byDefault).describe(description);
+}
+
+/** The names in a certificate, as a setting of a program. */
+export function certificateNames(description: string) {
+  return z
+    .string()
+    .default("")
+    .transform((text) => (text === "" ? [] : text.split(",")))
+    .pipe(z.array(z.string().min(1).max(253)).max(16))
+    .describe(description);
+}
