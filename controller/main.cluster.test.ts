@@ -131,7 +131,13 @@ test("a dry run prints the steps of each service with their reasons, with rights
   await registerHost(client, "mac-dry");
   const { status } = await objects.get("", "hosts/mac-dry");
   const lastTransitionTime = new Date().toISOString();
-  const reachable = { type: "Reachable", status: "True", reason: "HostReachable", message: "", lastTransitionTime };
+  const reachable = {
+    type: "Reachable",
+    status: "True",
+    reason: "HostReachable",
+    message: "",
+    lastTransitionTime,
+  };
   const conditions = [...status.conditions, reachable];
   await objects.patch("", "hosts/mac-dry", { status: { conditions } }, "status");
   await objects.apply(inferenceService("default", "planned"));
