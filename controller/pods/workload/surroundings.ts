@@ -97,7 +97,7 @@ export function podMonitorOf(service: InferenceService, pod: PodRuntime): PodMon
   };
 }
 
-/** Of an object that has the name of the cluster Service. */
+/** Metadata for an object with the name of the cluster Service. */
 export function metadataOf(service: InferenceService) {
   return {
     ...ownedObjectRef(service, serviceName(service.metadata.name)),
