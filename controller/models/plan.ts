@@ -1,5 +1,4 @@
 /** Plans the status of a Model from its spec and the inspection of its source. Pure and total. */
-
 import { type ConditionUpdate, removeCondition, setCondition } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
@@ -14,14 +13,13 @@ import { isServedOnHosts } from "../../src/engines/registry.ts";
 import type { Inspected } from "../../src/hub/inspect/inspect.ts";
 import { checksumProblem } from "../../src/hub/inspect/resolve.ts";
 import type { Fetched } from "../../src/models/fetch-result.ts";
-import { defaultFormat, fileNameOf, parseSource } from "../../src/models/source/parse.ts";
+import { defaultFormat, fileNameOf, parseSource, publicSource } from "../../src/models/source/parse.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { truncate } from "../../src/util/text.ts";
 import { BENCHMARKED, type ModelBenchmarks } from "../frame/option.ts";
 import { isForHosts } from "../pods/workload/cache-eligibility.ts";
 import { cacheKeyOf } from "../pods/workload/model-cache.ts";
 import type { CacheState } from "./cache/plan.ts";
-import { copiesOf } from "./copies.ts";
 import { assessPrefetch } from "./prefetch.ts";
 import type { Task } from "./source/classify.ts";
 import { type InspectionResult, isInspected } from "./source/inspections.ts";
@@ -399,4 +397,21 @@ function knownFacts({ status = {} }: Model): Partial<ModelStatus> {
 
 function sizes(sizeBytes: number | undefined): Partial<ModelStatus> {
   return sizeBytes === undefined ? {} : { sizeBytes, size: formatBytes(sizeBytes) };
+}
+
+const MAX_COPIES = 1000;
+
+/** `sha256` of the main file selects the copy, because a repository may have several quantizations. */
+function copiesOf({ spec }: Model, hosts: readonly Host[], sha256 = spec.sha256) {
+  const required = sha256?.toLowerCase();
+  const shown = publicSource(spec.source);
+  return hosts
+    .flatMap(({ metadata, status }) => {
+      const copy = status?.models?.find(
+        (one) => one.source === shown && (required === undefined || one.sha256?.toLowerCase() === required),
+      );
+      return copy ? [{ name: metadata.name, sizeBytes: copy.sizeBytes, sha256: copy.sha256 }] : [];
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .slice(0, MAX_COPIES);
 }

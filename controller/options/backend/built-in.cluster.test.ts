@@ -8,8 +8,8 @@ import { systemClock } from "../../../src/kube/system-clock.ts";
 import { must } from "../../../test/bed/must.ts";
 import { oneCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
+import { publishBuiltInBackends } from "./option.ts";
 
-import { publishBuiltInBackends } from "./built-in.ts";
 
 const cluster = oneCluster();
 

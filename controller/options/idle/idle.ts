@@ -14,14 +14,8 @@ import type { LiveService } from "../../frame/service/path.ts";
 import type { Watches } from "../../frame/watches/watches.ts";
 import { isServingReplica } from "../../hosts/rollout/slots.ts";
 import { isReadyPod } from "../../pods/pods.ts";
-import {
-  type IdleInput,
-  type IdlePlan,
-  type IdleRecord,
-  idleStatusOf,
-  planIdle,
-  withRequest,
-} from "./plan.ts";
+import { type IdleInput, type IdlePlan, type IdleRecord, idleStatusOf, planIdle, withRequest } from "./plan.ts";
+import type { Option } from "../../frame/option.ts";
 
 export interface IdlePorts {
   readonly watches: Pick<Watches, "demandLeases">;
@@ -155,3 +149,9 @@ function decisionOf(live: LiveService, { record, code, message, recheckAfterMs }
     recheckAfterMs,
   };
 }
+
+export const idle: Option = {
+  start: () => ({
+    lead: (ports) => ({ idle: createIdleServices({ ...ports, onChange: ports.services.enqueueAfter }) }),
+  }),
+};
