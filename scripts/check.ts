@@ -18,6 +18,11 @@ const checks: readonly Check[] = [
     remedy: "import as scripts/structure/layers.ts allows, without circles",
   },
   {
+    name: "one option less",
+    script: ["run", "--silent", "options"],
+    remedy: "let only controller/options/registry.ts import options",
+  },
+  {
     name: "words",
     script: ["run", "--silent", "words"],
     remedy: "write the word that the message names (scripts/words/rules.ts)",

@@ -40,12 +40,19 @@ const forbidden: readonly (readonly [file: string, imported: string])[] = [
   ["controller/b.ts", "../launchd/x.ts"],
   ["controller/c.ts", "../server/x.ts"],
   ["controller/d.ts", "../fitness/x.ts"],
+  ["controller/frame/a.ts", "../hosts/x.ts"],
+  ["controller/frame/b.ts", "../options/labels/option.ts"],
+  ["controller/hosts/a.ts", "../pods/x.ts"],
+  ["controller/pods/a.ts", "../hosts/x.ts"],
+  ["controller/services/a.ts", "../options/labels/option.ts"],
+  ["controller/lead/a.ts", "../options/registry.ts"],
+  ["controller/options/labels/a.ts", "../idle/x.ts"],
   ["agent/g.ts", "../fitness/x.ts"],
   ["server/a.ts", "../controller/x.ts"],
   ["fitness/density/a.ts", "node:fs"],
   ["fitness/density/b.ts", "../../src/kube/client/x.ts"],
   ["launchd/a.ts", "../agent/x.ts"],
-  ["cli/a.ts", "../scripts/x.ts"],
+  ["cli/a.ts", "./x.ts"],
   ["cli/b.ts", "../test/x.ts"],
   ["scripts/a.ts", "../test/fixtures/x.ts"],
 ];
@@ -65,6 +72,9 @@ const allowed: readonly (readonly [file: string, imported: string])[] = [
   ["server/ok.ts", "../src/kube/ok.ts"],
   ["controller/ok.ts", "../src/kube/ok.ts"],
   ["controller/main.ts", "../fitness/ok.ts"],
+  ["controller/options/labels/ok.ts", "./plan.ts"],
+  ["controller/options/labels/also-ok.ts", "../../pods/ok.ts"],
+  ["controller/options/registry.ts", "./labels/option.ts"],
   ["agent/main.ts", "../fitness/ok.ts"],
   ["cli/ok.ts", "../agent/ok.ts"],
   ["scripts/ok.ts", "../test/bed/test-fleet.ts"],
@@ -111,6 +121,21 @@ test("folders must not form a circle of imports that run; types may point back",
   const up = (text: string) => ({ file: "agent/deep/c.ts", text });
   expect(findStructure([down, up(use("../d.ts"))])).toEqual(["circle of folders: agent, agent/deep"]);
   expect(findStructure([down, up('import type { D } from "../d.ts";\n')])).toEqual([]);
+});
+
+test("in the controller, folders must not form a large circle by types either, and rooms count types", () => {
+  const by = (from: string, to: string) => ({
+    file: `controller/${from}/a.ts`,
+    text: `import type { X } from "../${to}/b.ts";\n`,
+  });
+  const names = ["frame/a", "frame/b", "frame/c", "frame/d"];
+  const ring = (size: number) =>
+    names
+      .slice(0, size)
+      .map((name, index) => by(name, (names[(index + 1) % size] ?? "").slice("frame/".length)));
+  expect(findStructure(ring(3))).toEqual([]);
+  expect(findStructure(ring(4))).toEqual([expect.stringContaining("circle of folders by types")]);
+  expect(findStructure([by("frame", "hosts")])).toHaveLength(1);
 });
 
 test("a room above its budget is named, with what is too much; tests and fixtures weigh nothing", () => {

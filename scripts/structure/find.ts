@@ -71,9 +71,18 @@ export function findHeavyRooms(rooms: readonly Room[]): string[] {
 }
 
 function layerOf(file: string): Layer | undefined {
-  return LAYERS.filter(({ folder }) => file.startsWith(folder)).toSorted(
-    (one, other) => other.folder.length - one.folder.length,
-  )[0];
+  return LAYERS.map((layer) => ({ ...layer, folder: folderOf(layer, file) }))
+    .filter(({ folder }) => file.startsWith(folder))
+    .toSorted((one, other) => other.folder.length - one.folder.length)[0];
+}
+
+/** With the name that the file has where the layer has `*`. */
+function folderOf({ folder }: Layer, file: string): string {
+  const names = file.split("/");
+  return folder
+    .split("/")
+    .map((name, depth) => (name === "*" ? (names[depth] ?? name) : name))
+    .join("/");
 }
 
 /** Developer commands share fixtures with tests, and the one builder of farms. */
@@ -116,15 +125,24 @@ function forbidden(found: Import): string[] {
     : [];
 }
 
-/** Files must not circle even by types; folders must not circle at run time. */
+/** A folder that is read with more others than this by types alone cannot be read on its own. */
+const MAX_CIRCLE_OF_TYPES = 3;
+
+/** Files must not circle even by types; folders must not circle at run time, and in the controller hardly by types. */
 function circles(imports: readonly Import[]): string[] {
   const own = imports.filter(({ isPackage }) => !isPackage);
   const atRunTime = own.filter(({ isTypeOnly }) => !isTypeOnly);
+  const inController = own.filter(({ from, to }) =>
+    [from, to].every((file) => file.startsWith("controller/")),
+  );
   return [
     ...circlesIn(graphOf(own, (file) => file)).map((files) => `circle of files: ${files.join(", ")}`),
     ...circlesIn(graphOf(atRunTime, path.posix.dirname)).map(
       (folders) => `circle of folders: ${folders.join(", ")}`,
     ),
+    ...circlesIn(graphOf(inController, path.posix.dirname))
+      .filter((folders) => folders.length > MAX_CIRCLE_OF_TYPES)
+      .map((folders) => `circle of folders by types: ${folders.join(", ")}`),
   ];
 }
 

@@ -1,5 +1,6 @@
 /**
- * Which folder may import which. The longest folder that a path starts with decides; a folder may always import itself.
+ * Which folder may import which. The longest folder that a path starts with decides; a folder may always import itself. `*` stands
+ * for one name: each such folder is a layer of its own.
  * `biome.json` forbids the globals with effects in the pure ones: `npm run generate` writes its list from this one.
  */
 
@@ -23,6 +24,17 @@ const PURE_IN_REPLICAS = [
   ...["serve/plan.ts", "serve/failure.ts", "serve/probe-schedule.ts", "stop/plan.ts", "stop/goal.ts"],
   ...["report/status.ts", "report/transitions.ts", "state/probing.ts", "state/step.ts"],
 ];
+
+/** The rooms of the controller, each with those below it, types included. */
+const CONTROLLER_ROOMS = {
+  frame: [],
+  hosts: ["frame"],
+  pods: ["frame"],
+  models: ["frame", "pods"],
+  services: ["frame", "hosts", "pods"],
+  lead: ["frame", "hosts", "pods", "models", "services"],
+};
+const BELOW_OPTIONS = ["frame", "hosts", "pods", "models", "services"].map((room) => `controller/${room}/`);
 
 export const LAYERS: readonly Layer[] = [
   { folder: "src/util/", imports: [], isPure: true },
@@ -105,8 +117,19 @@ export const LAYERS: readonly Layer[] = [
     isPure: true,
   })),
   { folder: "controller/", imports: ["src/"] },
+  ...Object.entries(CONTROLLER_ROOMS).map(([room, below]) => ({
+    folder: `controller/${room}/`,
+    imports: ["src/", ...below.map((one) => `controller/${one}/`)],
+  })),
+  // An option is removed by deleting its folder and its line in the registry, so no other folder imports it.
+  { folder: "controller/options/*/", imports: ["src/", ...BELOW_OPTIONS] },
+  { folder: "controller/options/registry.ts", imports: ["src/", "controller/"] },
   { folder: "controller/main.ts", imports: ["src/", "controller/", FITNESS] },
-  { folder: "controller/pods/workload/", imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
+  {
+    folder: "controller/pods/workload/",
+    imports: [...PURE_CORE, ...KUBE_TYPES, "controller/frame/service/path.ts"],
+    isPure: true,
+  },
   { folder: "server/", imports: ["src/", FITNESS] },
   { folder: "gateway/", imports: ["src/"] },
   { folder: "launchd/", imports: ["src/"] },
