@@ -132,22 +132,31 @@ export async function dryRunController(
   dryRun: DryRun,
 ): Promise<void> {
   const { config, log, clock = systemClock } = options;
-  const { hostsOnly, scoreWeights, loadEndpoint } = config;
+  const { hostsOnly, scoreWeights } = config;
   const metrics = createControllerMetrics(clock, config.flexinferMetricNames);
-  const connection = await connect({ ...targetOf(config, metrics), maxRequests: MAX_REQUESTS });
+  const target = targetOf(config, metrics);
+  const connection = await connect({ ...target, maxRequests: MAX_REQUESTS });
   const end = new AbortController();
   const signal = AbortSignal.any([aborted, end.signal]);
   try {
     const client = createClient(connection, { userAgent: USER_AGENT, mayWrite: () => false });
     const fitness = config.fitness ? await loadFitness(options.records) : undefined;
-    const externalMetrics = config.externalMetrics ? "ours" : "off";
-    const shared = { connection, client, clock, log, signal, metrics, fitness, hostsOnly, scoreWeights };
+    const shared = { connection, clock, log, signal, fitness, hostsOnly };
+    const settings = { ...config, proxyVariables: proxyVariables() };
+    const parts = await startOptions(settings, {
+      ...shared,
+      isDryRun: true,
+      connectApart: (maxRequests) => connectApart({ ...target, maxRequests }, signal),
+    });
     await passOnce(dryRun, {
       ...shared,
       ...partsOf({ ...options, signal }, client, defaultIdentity()),
+      client,
+      metrics,
+      scoreWeights,
       record: () => undefined,
       probing: undefined,
-      autoscaling: { settings: () => ({ externalMetrics, loadEndpoint }), onChange: () => undefined },
+      options: parts,
       onWatching: () => undefined,
       onWorking: () => undefined,
     });

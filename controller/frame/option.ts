@@ -30,6 +30,8 @@ export interface Option<Shape extends z.ZodRawShape = never, Needs = object> {
 export interface ProcessPorts extends Pick<ControllerPorts, "clock" | "log" | "fitness" | "hostsOnly"> {
   readonly connection: KubeConnection;
   readonly signal: AbortSignal;
+  /** True if nothing is served and written. */
+  readonly isDryRun?: boolean;
   /** A client with a separate connection, which closes with the signal. */
   readonly connectApart: (maxRequests: number) => Promise<KubeClient>;
   /** Called with the port of a listener once it listens. */

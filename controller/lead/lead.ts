@@ -16,7 +16,7 @@ import type { ControllerPorts } from "../frame/ports.ts";
 import { type ControllerScheduler, createControllerScheduler } from "../frame/scheduler/scheduler.ts";
 import { backendBlocked, backendOf } from "../frame/service/backend.ts";
 import type { IdleServices } from "../frame/service/idle-report.ts";
-import { choosePath, type LiveService, modelKeyOf, type ServicePath } from "../frame/service/path.ts";
+import { choosePath, type LiveService, modelKeyOf, } from "../frame/service/path.ts";
 import type { WatchOptions } from "../frame/watches/contract.ts";
 import { allWatches, startWatches, type Watches, whenWatchesSynced } from "../frame/watches/watches.ts";
 import { createDeletions } from "../hosts/host/deletions.ts";
@@ -46,14 +46,10 @@ import type { RouteSettings } from "../services/routes/config.ts";
 import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
 import { leaderFacts } from "./leader-facts.ts";
 import { type JoinedOptions, joinOptions } from "./options.ts";
-import { type CorePasses, createQueues, enqueueAll, enqueueScaled, type Passes, type Queues, startQueues } from "./queues.ts";
+import { type CorePasses, createQueues, enqueueAll, enqueueScaled, type Queues, startQueues } from "./queues.ts";
 import { applyServiceSteps } from "../frame/apply/apply.ts";
 import { writeStatus } from "../services/status.ts";
-import { createHostsPath } from "../hosts/path.ts";
-import { createGroupsPath } from "../pods/groups/path.ts";
-import { createNoPodsPath } from "../pods/no-pods.ts";
-import { createPodsPath } from "../pods/path.ts";
-import { createBothPath } from "../services/split/path.ts";
+import { createPaths } from "./service-paths.ts";
 
 export interface LeadOptions extends WatchOptions {
   /** Takes what passes over services would write. Absent: they write it. */
@@ -119,7 +115,7 @@ export async function lead(options: LeadOptions): Promise<void> {
 
 export interface Leader extends Pick<ControllerPorts, "watches" | "moving"> {
   readonly parts: LeaderParts;
-  readonly passes: Passes;
+  readonly passes: CorePasses;
   /** For a caller that detects that the API server is available again. */
   readonly reflectors: () => readonly WatchedReflector[];
 }
@@ -320,15 +316,4 @@ function* liveServices(watches: Watches): Iterable<LiveService> {
     const blocked = backendBlocked(watches, service);
     yield { key, service, own: observeService(watches, key).own, backend, blocked };
   }
-}
-
-function createPaths(
-  hostsPorts: HostsPathPorts,
-  podsPorts: PodsPorts,
-): readonly [ServicePath, ...ServicePath[]] {
-  const hosts = createHostsPath(hostsPorts);
-  // Services with placement.on Auto then run on hosts, because their path does not exist.
-  if (podsPorts.hostsOnly) return [hosts, createNoPodsPath(podsPorts)];
-  const pods = createPodsPath(podsPorts);
-  return [hosts, pods, createGroupsPath(podsPorts), createBothPath({ ...podsPorts, hosts, pods })];
 }

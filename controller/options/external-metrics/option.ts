@@ -50,7 +50,8 @@ export const externalMetrics: Option<typeof externalMetricsConfigSchema.shape> =
     // Until the first list, so that a start does not remove autoscalers.
     let owner: ExternalMetricsOwner = external === undefined ? "off" : "ours";
     let changed = (): void => undefined;
-    const load = external === undefined && loadEndpoint === undefined ? undefined : watchLoad(ports);
+    const hasReaders = ports.isDryRun !== true && (external !== undefined || loadEndpoint !== undefined);
+    const load = hasReaders ? watchLoad(ports) : undefined;
     if (external !== undefined && load !== undefined) serveExternalMetrics({ ...external, ...ports }, load);
     const autoscaling: AutoscalingSource = {
       settings: () => ({ externalMetrics: owner, loadEndpoint }),

@@ -51,7 +51,7 @@ export const preflightConfigSchema = z.strictObject({
 export const preflight: Option<typeof preflightConfigSchema.shape> = {
   shape: preflightConfigSchema.shape,
   start: (config, ports) => {
-    const settings = preflightOf(config);
+    const settings = ports.isDryRun === true ? undefined : preflightOf(config);
     const state = settings && startPreflight({ ...settings, ...ports });
     return {
       // For controllers that do not lead too.

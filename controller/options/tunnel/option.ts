@@ -21,7 +21,7 @@ const MAX_REQUESTS = 4;
 export const tunnel: Option<typeof tunnelConfigSchema.shape> = {
   shape: tunnelConfigSchema.shape,
   start: async ({ tunnel: isOn, tunnelAddress: address, tunnelPort: port }, ports) => {
-    if (isOn) startTunnel({ ...ports, client: await ports.connectApart(MAX_REQUESTS), address, port });
+    if (isOn && ports.isDryRun !== true) startTunnel({ ...ports, client: await ports.connectApart(MAX_REQUESTS), address, port });
     return {};
   },
 };

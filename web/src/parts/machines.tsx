@@ -6,7 +6,6 @@ import { IconButton } from "./buttons.tsx";
 import { formatBytes, HIDDEN_NAMESPACE } from "./format.ts";
 import { freeBytesOf } from "./free-bytes.ts";
 import type { ReactNode } from "react";
-import type { Fact } from "./objects/objects.tsx";
 import { State, Tag } from "./states.tsx";
 import { hrefOfMachine, To } from "../address/to.tsx";
 import { Empty } from "./notices.tsx";

@@ -11,7 +11,7 @@ import { CordonNotice, DrainNotice, MachineButtons, useMachineChange } from "./a
 import type { Machine } from "./running.ts";
 import { MachineTabs } from "./tabs.tsx";
 import "./machine.css";
-import { type Fact, Facts, ServiceLink } from "../../parts/objects/objects.tsx";
+import { ServiceLink } from "../../parts/objects/objects.tsx";
 import { Ago, State, Tag } from "../../parts/states.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
 

@@ -8,7 +8,7 @@ import { deleteObject } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
-import { Events, Conditions, type Fact, Facts, MachineLink, ServiceLink, YamlView } from "../../parts/objects/objects.tsx";
+import { Events, Conditions, MachineLink, ServiceLink, YamlView } from "../../parts/objects/objects.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { AttentionNotice } from "../../parts/notices.tsx";
 import { Page, Section, Tabs, AbsentPage, type Fact, Facts } from "../../parts/page.tsx";

@@ -10,7 +10,6 @@ import { Ago, State } from "../../parts/states.tsx";
 import { To, hrefOfModel } from "../../address/to.tsx";
 import { Link } from "@tanstack/react-router";
 import { useSession } from "../../api/session.ts";
-import { type Fact, Facts } from "../../parts/objects/objects.tsx";
 import { type Fact, Facts } from "../../parts/page.tsx";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {

@@ -15,7 +15,6 @@ import { Page, Section, Facts } from "../../parts/page.tsx";
 import { resetColumns } from "../../parts/table/column-choice.tsx";
 import { setTheme, useChosenTheme } from "../../parts/theme.ts";
 import "./settings.css";
-import { Facts } from "../../parts/objects/objects.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
 
 const MINUTE_MS = 60_000;
