@@ -3,7 +3,6 @@
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
-import { renderAgentReply } from "../src/api/agent-answer.ts";
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import { type Host, hostSchema } from "../src/api/host.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
@@ -27,6 +26,7 @@ import { hostStatusBody } from "./registration/host-status.ts";
 import type { HostProblem } from "./registration/registration.ts";
 import { startSession, USER_AGENT } from "./session.ts";
 import { lockStateDir, type StateDirLock } from "./state-dir/lock.ts";
+import { renderAgentStatus } from "../src/api/agent-status.ts";
 
 const LEASE_SECONDS = 40;
 
@@ -81,7 +81,7 @@ function renderReply(
   phase: "starting" | "serving",
   problems: readonly HostProblem[],
 ): string {
-  return renderAgentReply({ pid: process.pid, version, phase, troubles: problems.map(({ code }) => code) });
+  return renderAgentStatus({ pid: process.pid, version, phase, troubles: problems.map(({ code }) => code) });
 }
 
 /** Lease, watch and supervision continue during a drain: `life` is aborted after it. */
@@ -118,7 +118,7 @@ async function runUntilStopped(
   const { state, apiRequests } = agent;
   const onAnswer = (verb: string, status: number) => apiRequests.add({ verb, code: String(status) });
   const connection = await connectWithRetry(
-    () => ({ kubeconfigPath: path(), context, userAgent: USER_AGENT, onAnswer }),
+    () => ({ kubeconfigPath: path(), context, userAgent: USER_AGENT, onResponse: onAnswer }),
     { clock, log, signal, onFailure: (problem) => state.setConnectProblem(problem) },
   );
   if (connection !== undefined) {

@@ -86,7 +86,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     await runLeaderElection({
       ...electionOf(options, client, identity),
       clock,
-      onAnswered: catchUp.answered,
+      onResponse: catchUp.answered,
       onLead: (leading, mayWrite) => {
         metrics.setLeading(true);
         state = { at: "listing", watches: none };
@@ -178,7 +178,7 @@ async function loadFitness(records: readonly CatalogRecord[] = []): Promise<Fitn
 }
 
 function targetOf({ kubeconfig, context }: ControllerConfig, metrics: ControllerMetrics): ConnectOptions {
-  return { kubeconfigPath: kubeconfig, context, userAgent: USER_AGENT, onAnswer: metrics.countAnswer };
+  return { kubeconfigPath: kubeconfig, context, userAgent: USER_AGENT, onResponse: metrics.countAnswer };
 }
 
 async function connectApart(target: ConnectOptions, signal: AbortSignal): Promise<KubeClient> {

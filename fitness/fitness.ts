@@ -24,8 +24,8 @@ export function createFitness(records: readonly CatalogRecord[]): Fitness {
       const read = nodeMachine(node);
       return read.at === "known" ? undefined : read.why;
     },
-    forReplica: (wanted, measured) => {
-      const need = scoredNeedOf(wanted, match);
+    forReplica: (requested, measured) => {
+      const need = scoredNeedOf(requested, match);
       const ratios = measured === undefined ? [] : ratiosOf(measured);
       return {
         fitOn: (place): ReplicaFit => {

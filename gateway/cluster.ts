@@ -10,7 +10,7 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import type { KeyIndex } from "./keys/key-index.ts";
 import type { Models } from "./models/models.ts";
 
-export interface WatchPorts {
+export interface GatewayWatchPorts {
   readonly connection: KubeConnection;
   readonly clock: Clock;
   readonly log: Log;
@@ -19,7 +19,7 @@ export interface WatchPorts {
 
 /** `onChange` is called with the `namespace/name` of each changed or removed model. */
 export function watchModels(
-  ports: WatchPorts & { readonly models: Models; readonly onChange: (key: string) => void },
+  ports: GatewayWatchPorts & { readonly models: Models; readonly onChange: (key: string) => void },
 ) {
   const { models, onChange } = ports;
   return [
@@ -44,7 +44,7 @@ export function watchModels(
 
 /** Keys stay valid while the API server is unreachable. */
 export function watchKeys(
-  ports: WatchPorts & {
+  ports: GatewayWatchPorts & {
     readonly namespace: string;
     readonly keys: KeyIndex;
     readonly onChange: () => void;
@@ -68,7 +68,7 @@ export function watchKeys(
 
 /** Counts the ready endpoints of the gateways' Service; at least 1. */
 export function watchGateways(
-  ports: WatchPorts & {
+  ports: GatewayWatchPorts & {
     readonly namespace: string;
     readonly service: string;
     readonly onChange: (count: number) => void;

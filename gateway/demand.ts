@@ -1,11 +1,5 @@
 /** Reports requests for services with spec.idle to the controller, through one Lease per service. */
-import {
-  DEMAND_RENEW_MS,
-  demandLeaseName,
-  demandRenewal,
-  type ReportedDemand,
-  renderDemandLease,
-} from "../src/api/demand-lease.ts";
+import { DEMAND_RENEW_MS, demandLeaseName, demandRenewal, type ReportedDemand, renderDemandLease } from "../src/api/demand-lease.ts";
 import { LEASES } from "../src/kube/kinds.ts";
 import type { Lease } from "../src/kube/objects.ts";
 import type { ApiFailure, KubeClient } from "../src/kube/types.ts";
@@ -21,7 +15,7 @@ export interface DemandPorts {
   readonly signal: AbortSignal;
 }
 
-export interface Demand {
+export interface DemandReporter {
   /** Must be called when a request arrives, and periodically while one is in flight. */
   readonly note: (model: ServedModel) => void;
 }
@@ -38,7 +32,7 @@ interface Reported {
   failure: string | undefined;
 }
 
-export function createDemand({ client, gateway, clock, log, signal }: DemandPorts): Demand {
+export function createDemandReporter({ client, gateway, clock, log, signal }: DemandPorts): DemandReporter {
   const reported = new Map<string, Reported>();
 
   const report = (model: ServedModel, entry: Reported): void => {

@@ -3,17 +3,9 @@ import { isLoopback } from "../src/http/loopback.ts";
 import { hostInUrl } from "../src/util/host-in-url.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { GatewayConfig } from "./config.ts";
-import { type FollowedFile, type FollowOptions, followFile, type LogPosition } from "./envoy/follow-log.ts";
+import { type FollowedFile, followFile, type LogPosition, type LogOptions } from "./envoy/follow-log.ts";
 import { openEnvoy } from "./envoy/run/envoy.ts";
-import type {
-  Envoy,
-  EnvoyCluster,
-  EnvoyOptions,
-  EnvoyStopOptions,
-  EnvoyTls,
-  EnvoyUpstreamTls,
-  OnAccepted,
-} from "./envoy/types.ts";
+import type { Envoy, EnvoyCluster, EnvoyOptions, EnvoyStopOptions, EnvoyTls, EnvoyUpstreamTls, OnAccepted } from "./envoy/types.ts";
 import type { ServedModel } from "./models/served-model.ts";
 
 export interface EnvoyProxyPorts {
@@ -26,7 +18,7 @@ export interface EnvoyProxyPorts {
   readonly onExited: () => void;
   /** Position up to which the previous process read the access log. */
   readonly readFrom: LogPosition | undefined;
-  readonly onLines: FollowOptions["onLines"];
+  readonly onLines: LogOptions["onLines"];
   readonly supervisor: EnvoyOptions["supervisor"];
   readonly clock: Clock;
   readonly log: Log;
@@ -85,11 +77,11 @@ export function createEnvoyProxy(ports: EnvoyProxyPorts): EnvoyProxy {
   };
   let moving: Promise<void> | undefined;
   const move = async ({ envoy }: Running): Promise<void> => {
-    for (let wanted = addressOf(ports); wanted !== address; wanted = addressOf(ports)) {
-      log.info({ from: address, to: wanted }, "the gateway listens on another address");
-      address = wanted;
+    for (let desired = addressOf(ports); desired !== address; desired = addressOf(ports)) {
+      log.info({ from: address, to: desired }, "the gateway listens on another address");
+      address = desired;
       // While one address replaces the other, Envoy accepts connections on both.
-      isLocal = isLocal && isLoopback(wanted);
+      isLocal = isLocal && isLoopback(desired);
       await envoy.listenAt({ address, port: config.port });
       isLocal = isLoopback(address);
     }

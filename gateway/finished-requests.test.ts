@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Log } from "../src/util/ports.ts";
 import type { FinishedRequest } from "./envoy/access-log.ts";
-import { createTlsFailures, hasReplicaFailed, speedOf, tokensOf } from "./finished-requests.ts";
+import { createTlsFailures, hasReplicaFailed, tokensOf, requestSpeedOf } from "./finished-requests.ts";
 
 test("a service whose certificate cannot be verified is reported once, and again after a success", () => {
   const warned: object[] = [];
@@ -68,9 +68,9 @@ test("a request that no replica has worked on costs nothing", () => {
 });
 
 test("the speed of a replica comes from requests with enough tokens", () => {
-  expect(speedOf(finished({ tokens: { in: 1, out: 40, cached: 0 } }))).toBe(20);
-  expect(speedOf(finished({ tokens: { in: 1, out: 3, cached: 0 } }))).toBeUndefined();
-  expect(speedOf(finished())).toBeUndefined();
+  expect(requestSpeedOf(finished({ tokens: { in: 1, out: 40, cached: 0 } }))).toBe(20);
+  expect(requestSpeedOf(finished({ tokens: { in: 1, out: 3, cached: 0 } }))).toBeUndefined();
+  expect(requestSpeedOf(finished())).toBeUndefined();
 });
 
 test("a failed connection counts against the replica, an error of the engine or a client that left does not", () => {

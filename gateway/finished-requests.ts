@@ -3,7 +3,7 @@ import type { Log } from "../src/util/ports.ts";
 import { decodeAssignment } from "./decide/assignment.ts";
 import { type FinishedRequest, parseAccessLogLine } from "./envoy/access-log.ts";
 import type { TokenUsage } from "./limits/limits.ts";
-import { labelsOf, observeByModel, type RequestMetrics } from "./metrics.ts";
+import { observeByModel, type RequestMetrics, modelLabelsOf } from "./metrics.ts";
 import type { Requests } from "./requests.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
 
@@ -34,10 +34,10 @@ function finish(finished: FinishedRequest, { requests, metrics, onUsage }: Finis
   // Without an assignment, the client left between the decision and the replica, or the request was refused.
   const tokens = assignment === undefined ? NO_TOKENS : tokensOf(finished);
   const hasFailed = hasReplicaFailed(finished);
-  requests.end(requestId, "finished", { tokens, tokensPerSecond: speedOf(finished), hasFailed });
+  requests.end(requestId, "finished", { tokens, tokensPerSecond: requestSpeedOf(finished), hasFailed });
   if (assignment === undefined) return;
   const { caller, model, host, waitedMs, traceParent } = assignment;
-  metrics.requests.add({ ...labelsOf(model), code: String(status) });
+  metrics.requests.add({ ...modelLabelsOf(model), code: String(status) });
   observeByModel(metrics.duration, model, durationMs / 1_000);
   observeByModel(metrics.wait, model, waitedMs / 1_000);
   if (firstByteMs !== undefined) observeByModel(metrics.firstByte, model, firstByteMs / 1_000);
@@ -71,7 +71,7 @@ export function tokensOf(finished: FinishedRequest): TokenUsage {
 const MIN_TOKENS = 16;
 
 /** Tokens per second of one request, including its prompt. */
-export function speedOf({ tokens, durationMs }: FinishedRequest): number | undefined {
+export function requestSpeedOf({ tokens, durationMs }: FinishedRequest): number | undefined {
   if (tokens === undefined || tokens.out < MIN_TOKENS || durationMs <= 0) return undefined;
   return (tokens.out * 1_000) / durationMs;
 }

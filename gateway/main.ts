@@ -24,7 +24,6 @@ import { type GatewayConfig, readUserJwtSecret } from "./config.ts";
 import { Decider } from "./decide/decide.ts";
 import { createEngineKeys } from "./decide/engine-keys.ts";
 import { serveDecisions } from "./decide/server.ts";
-import { createDemand } from "./demand.ts";
 import type { EnvoyOptions } from "./envoy/types.ts";
 import { createEnvoyProxy } from "./envoy-proxy.ts";
 import { createFinishedRequests } from "./finished-requests.ts";
@@ -36,9 +35,10 @@ import { createUsers } from "./keys/users.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
 import { createRequestMetrics, gatewayFamilies } from "./metrics.ts";
 import { Models } from "./models/models.ts";
-import { Queues, reportQueues } from "./queue/queues.ts";
+import { reportQueues, ModelQueues } from "./queue/queues.ts";
 import { Requests } from "./requests.ts";
 import { type CheckpointFile, openCheckpoint } from "./usage/checkpoint.ts";
+import { createDemandReporter } from "./demand.ts";
 
 export interface GatewayOptions {
   readonly config: GatewayConfig;
@@ -70,7 +70,7 @@ export async function runGateway({
     kubeconfigPath: config.kubeconfig,
     context: config.context,
     userAgent: USER_AGENT,
-    onAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
+    onResponse: (verb, status) => apiRequests.add({ verb, code: String(status) }),
     maxRequests: MAX_REQUESTS,
   });
   const ending = new AbortController();
@@ -125,12 +125,12 @@ function createGateway(ports: Ports) {
   const names = { client, gateway: hostname() };
   const models = new Models();
   const keys = createKeyIndex();
-  const queues = new Queues(models, clock);
+  const queues = new ModelQueues(models, clock);
   const metrics = createRequestMetrics();
   const { count: gateways, slices: otherGateways } = watchOthers(ports, queues);
   const accounting = openAccounting({ ...ports, ...names, gateways });
   const { limits, bodies, onUsage, readFrom, readUpTo } = accounting;
-  const demand = createDemand({ ...ports, ...names });
+  const demand = createDemandReporter({ ...ports, ...names });
   const requests = new Requests({ queues, limits, bodies, onAdmitted: demand.note, clock });
   const finish = createFinishedRequests({ requests, metrics, onUsage, log });
   const envoy = createEnvoyProxy({
@@ -183,7 +183,7 @@ function createGateway(ports: Ports) {
 /** Gateways of the same Service share slots and limits. */
 function watchOthers(
   ports: Ports,
-  queues: Queues,
+  queues: ModelQueues,
 ): { readonly count: () => number; readonly slices: readonly Reflector<EndpointSlice>[] } {
   const { service, namespace } = ports.config;
   if (service === undefined) return { count: () => 1, slices: [] };

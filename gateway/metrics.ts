@@ -1,17 +1,11 @@
 /** The gateway's metrics: requests, queues, keys, usage, and those of the process. */
 import type { UsageRow } from "../src/gateway/usage.ts";
-import {
-  flag,
-  type Histogram,
-  type Labels,
-  type MetricFamily,
-  sampleIfKnown,
-} from "../src/http/metrics/family.ts";
+import { flag, type Histogram, type Labels, type MetricFamily, sampleIfKnown } from "../src/http/metrics/family.ts";
 import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import type { Models } from "./models/models.ts";
-import type { Queues } from "./queue/queues.ts";
+import type { ModelQueues } from "./queue/queues.ts";
 
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const MODEL = ["namespace", "service"];
@@ -43,14 +37,14 @@ export function createRequestMetrics(): RequestMetrics {
 export function observeByModel(histograms: ByModel, model: string, seconds: number): void {
   let entry = histograms.get(model);
   if (entry === undefined) {
-    entry = { labels: labelsOf(model), histogram: createHistogram(SECONDS) };
+    entry = { labels: modelLabelsOf(model), histogram: createHistogram(SECONDS) };
     histograms.set(model, entry);
   }
   observeValue(entry.histogram, seconds);
 }
 
 /** Labels of a model, from `namespace/name`. */
-export function labelsOf(model: string): Labels {
+export function modelLabelsOf(model: string): Labels {
   const [namespace = "", service = ""] = model.split("/");
   return { namespace, service };
 }
@@ -66,7 +60,7 @@ export interface UsageFacts {
 export interface GatewayFacts extends UsageFacts {
   readonly keys: { readonly valid: number; readonly invalid: number };
   readonly metrics: RequestMetrics;
-  readonly queues: Queues;
+  readonly queues: ModelQueues;
   readonly models: Models;
   readonly isEnvoyRunning: boolean;
   readonly apiRequests: Tally;
@@ -113,7 +107,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
     labels: MODEL,
     *read({ models }) {
       for (const { key, endpoints } of models.list())
-        yield { labels: labelsOf(key), value: endpoints.length };
+        yield { labels: modelLabelsOf(key), value: endpoints.length };
     },
   },
   {
@@ -210,7 +204,7 @@ function queueGauge(
     help,
     labels: MODEL,
     *read({ queues }) {
-      for (const [key, queue] of queues.list()) yield { labels: labelsOf(key), value: value(queue) };
+      for (const [key, queue] of queues.list()) yield { labels: modelLabelsOf(key), value: value(queue) };
     },
   };
 }

@@ -3,10 +3,10 @@ import { expect, test } from "vitest";
 import { createHeldBodies } from "./limits/bodies.ts";
 import { createOwnCounters } from "./limits/own-counters.ts";
 import type { ServedModel } from "./models/served-model.ts";
-import { Queues } from "./queue/queues.ts";
 import { Requests } from "./requests.ts";
 import { exampleModel } from "./testing/example-model.ts";
 import { manualClock } from "./testing/manual-clock.ts";
+import { ModelQueues } from "./queue/queues.ts";
 
 const ADDRESSES = ["a:1", "b:1"];
 const CALLER = { id: "key", limits: {} };
@@ -16,13 +16,13 @@ const settled = () => new Promise(setImmediate);
 function rig({ slots = 1, addresses = ["a:1"] }: { slots?: number; addresses?: readonly string[] } = {}) {
   const clock = manualClock();
   const models = new Map<string, ServedModel>();
-  const queues = new Queues({ get: (key) => models.get(key), list: () => models.values() }, clock);
+  const queues = new ModelQueues({ get: (key) => models.get(key), list: () => models.values() }, clock);
   const counters = createOwnCounters();
   const bodies = createHeldBodies(MAX_BODY);
   const requests = new Requests({
     queues,
     limits: {
-      // As with shared counters, the answer may come after the end of the request.
+      // As with shared counters, the response may come after the end of the request.
       admit: async (key, id, nowMs) => {
         await settled();
         counters.begin(key, {}, id, nowMs);

@@ -6,7 +6,7 @@ import type { Admission, Limits, TokenUsage } from "./limits/limits.ts";
 import type { ServedModel } from "./models/served-model.ts";
 import type { Share } from "./queue/fair-queue.ts";
 import type { ModelQueue, SlotRequest, SlotResult } from "./queue/model-queue.ts";
-import type { Queues } from "./queue/queues.ts";
+import type { ModelQueues } from "./queue/queues.ts";
 
 /** Why a request ended, or its current attempt to get a slot. */
 export type EndReason =
@@ -14,7 +14,7 @@ export type EndReason =
   | "finished"
   /** A limit or the queue refused it. */
   | "refused"
-  /** Envoy closed the question before it had the answer: the client left, or Envoy asks again. */
+  /** Envoy closed the question before it had the response: the client left, or Envoy asks again. */
   | "unanswered"
   /** Envoy asked again. */
   | "repeated"
@@ -40,7 +40,7 @@ export interface NewRequest extends SlotRequest {
 export type StartResult = SlotResult | Extract<Admission, { readonly at: "refused" }>;
 
 export interface RequestsPorts {
-  readonly queues: Queues;
+  readonly queues: ModelQueues;
   readonly limits: Limits;
   readonly bodies: HeldBodies;
   /** Called when the limits have admitted a request, before it waits for a slot. */

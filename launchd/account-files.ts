@@ -2,27 +2,10 @@
  * The only place where root writes, reads and removes files in folders of other accounts. It does so with the rights of the
  * account, so that links, hard links, FIFOs and swapped folders lead only to files that the account may change anyway.
  */
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fchmodSync,
-  fchownSync,
-  fstatSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readlinkSync,
-  rmdirSync,
-  rmSync,
-  type Stats,
-  statSync,
-  unlinkSync,
-} from "node:fs";
+import { closeSync, constants, existsSync, fchmodSync, fchownSync, fstatSync, lstatSync, mkdirSync, openSync, readdirSync, readlinkSync, rmdirSync, rmSync, type Stats, statSync, unlinkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { systemError, writeFileAtomicSync } from "../src/util/atomic-file.ts";
-import type { Owner } from "./plan/entries.ts";
+import type { EntryOwner } from "./plan/entries.ts";
 
 export interface Ids {
   readonly uid: number;
@@ -154,7 +137,7 @@ function setAccess(file: number, mode: number, ids: Ids | undefined): void {
  * another account that changes a folder cannot redirect the removal. Folders above `path` are not checked in this way, so
  * files of the account are removed with the rights of the account that controls the path.
  */
-export function removeTree(path: string, owner: Owner): void {
+export function removeTree(path: string, owner: EntryOwner): void {
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   const before = currentFolder();
   const remove = () => {

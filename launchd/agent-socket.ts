@@ -1,9 +1,9 @@
 /** Reads the state of the running agent from its socket. */
 import { connect } from "node:net";
-import { parseAgentReply } from "../src/api/agent-answer.ts";
 import type { ObservedAgent } from "./plan/observed.ts";
+import { parseAgentStatus } from "../src/api/agent-status.ts";
 
-/** Time limit for an answer of a busy agent. A socket without an agent refuses immediately. */
+/** Time limit for a response of a busy agent. A socket without an agent refuses immediately. */
 const ANSWER_MS = 10_000;
 const MAX_BYTES = 64 << 10;
 
@@ -17,16 +17,16 @@ export function queryAgent(path: string): Promise<ObservedAgent> {
       socket.destroy();
       resolve(agent);
     };
-    // The limit is for the whole answer, because a slow peer would never be idle.
+    // The limit is for the whole response, because a slow peer would never be idle.
     const timeout = setTimeout(() => finish({ at: "unknown", why: "it does not answer" }), ANSWER_MS);
     socket.on("data", (chunk) => {
       text += chunk.toString();
-      if (text.length > MAX_BYTES) finish({ at: "unknown", why: "its answer is too long" });
+      if (text.length > MAX_BYTES) finish({ at: "unknown", why: "its response is too long" });
     });
     socket.once("end", () => {
-      const answer = parseAgentReply(text);
-      const why = "its answer is not an agent's";
-      finish(answer === undefined ? { at: "unknown", why } : { at: "answers", ...answer });
+      const status = parseAgentStatus(text);
+      const why = "its response is not an agent's";
+      finish(status === undefined ? { at: "unknown", why } : { at: "answers", ...status });
     });
     socket.once("error", (error: NodeJS.ErrnoException) => {
       const isNone = ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");

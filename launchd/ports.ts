@@ -6,7 +6,7 @@ import type { ManagedJob } from "./plan/observed.ts";
 export interface InstallPorts {
   readonly clock: Clock;
   readonly euid: number;
-  readonly supervisor: Supervisor;
+  readonly supervisor: ServiceManager;
   readonly accounts: Accounts;
   /** Number of running engines of a state folder; undefined if the folder cannot be read. */
   readonly countEngines: (stateDir: string) => Promise<number | undefined>;
@@ -15,8 +15,8 @@ export interface InstallPorts {
 }
 
 /** launchd or systemd. */
-export interface Supervisor {
-  /** Throws ServiceLoadFailed if the service manager gives no usable answer. */
+export interface ServiceManager {
+  /** Throws ServiceLoadFailed if the service manager gives no usable output. */
   readonly observe: () => Promise<ManagedJob>;
   /** Starts the service now and at each boot, if it is not loaded yet. Resolves when it is loaded. */
   readonly load: () => Promise<void>;

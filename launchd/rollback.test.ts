@@ -7,18 +7,7 @@ import { once } from "node:events";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { afterAll, expect, test, vi } from "vitest";
-import {
-  archiveOf,
-  isRoot,
-  LABEL,
-  type Machine,
-  PATIENT,
-  PLIST,
-  PREFIX,
-  prepareReleases,
-  STATE,
-  startMachine,
-} from "../test/bed/launchd/machine.ts";
+import { archiveOf, isRoot, LABEL, type Machine, PATIENT, PLIST, PREFIX, prepareReleases, STATE, startMachine } from "../test/bed/launchd/machine.ts";
 import type { Call } from "../test/bed/launchd/replayed-commands.ts";
 
 const releases = await prepareReleases();
@@ -184,8 +173,8 @@ test.runIf(isRoot)(
             await end();
             return {};
           }
-          const answer = await machine.launchd.launchctl(call);
-          if (verb !== "print") return answer;
+          const response = await machine.launchd.launchctl(call);
+          if (verb !== "print") return response;
           for (; crashes > 0; crashes -= 1) {
             await end();
             await machine.launchd.launchctl({ args: ["kickstart", `system/${LABEL}`], euid: 0 });
@@ -194,7 +183,7 @@ test.runIf(isRoot)(
           // It has been seen without a process.
           if (held !== undefined) await machine.launchd.launchctl(held);
           held = undefined;
-          return answer;
+          return response;
         },
       },
     });

@@ -1,4 +1,4 @@
-/** The console of a farm on this machine, as a child process of a verb. */
+/** The console of a fleet on this machine, as a child process of a verb. */
 import { readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";

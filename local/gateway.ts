@@ -1,4 +1,4 @@
-/** The gateway of a farm on this machine: one base URL in front of all services. */
+/** The gateway of a fleet on this machine: one base URL in front of all services. */
 
 import { once } from "node:events";
 import { createServer } from "node:net";

@@ -1,4 +1,4 @@
-/** Where this installation of Metalbridge lives: the folder with its package.json, from sources and from dist alike. */
+/** The root of this installation: the folder with its package.json, from sources and from dist alike. */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -84,7 +84,7 @@ export async function runServer({
     kubeconfigPath: config.kubeconfig,
     context: config.context,
     userAgent: USER_AGENT,
-    onAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
+    onResponse: (verb, status) => apiRequests.add({ verb, code: String(status) }),
     maxRequests: MAX_REQUESTS,
   });
   const density = createDensity(createFitIndex(records), config.scoreWeights);

@@ -363,7 +363,7 @@ test.skipIf(why !== undefined)(
     const onAnswer = () => {
       asked += 1;
     };
-    const noted = await connect({ kubeconfigPath: cluster().kubeconfig, onAnswer });
+    const noted = await connect({ kubeconfigPath: cluster().kubeconfig, onResponse: onAnswer });
     stack.defer(() => noted.close());
     const [first, second] = await Promise.all([tokenOf("first"), tokenOf("second")]);
     const rbac = "rbac.authorization.k8s.io";

@@ -78,7 +78,7 @@ test.runIf(process.geteuid?.() === 0)(
       const onAnswer = () => {
         requests += 1;
       };
-      const connection = await connect({ kubeconfigPath: file, onAnswer });
+      const connection = await connect({ kubeconfigPath: file, onResponse: onAnswer });
       const due: (() => void)[] = [];
       const found: (MetalbridgeError | undefined)[] = [];
       const after = (_: number, run: () => void) => {

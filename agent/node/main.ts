@@ -75,7 +75,7 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
   const gauges = createGpuGauges(roots, createRunCommand(readEnvironment().toolPath), clock);
   serveMetricsOf(config, gauges, { clock, log, signal });
   await serveLlmfitOf(config, reader, { clock, log, signal, records: options.records });
-  const connection = await connect({ kubeconfigPath, context, userAgent: USER_AGENT, onAnswer });
+  const connection = await connect({ kubeconfigPath, context, userAgent: USER_AGENT, onResponse: onAnswer });
   const place = { client: createClient(connection), node, namespace };
   let wake = new AbortController();
   const onChange = (): void => {

@@ -124,7 +124,7 @@ class Registrar implements HostRegistration {
       name: hostName,
       namespace: NAMESPACE_HOSTS,
       holder: `${hostName}_${instanceId}`,
-      onAnswered,
+      onResponse: onAnswered,
       onRenewed: () => this.#onHeld(onNameOurs),
       onTaken: (holder) => {
         this.#onTaken(holder);

@@ -5,22 +5,11 @@ import type { ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
-import {
-  DOCTOR_ACCOUNT,
-  LOGS_ACCOUNT,
-  type LogEnd,
-  TRAILER_END,
-  TRAILER_LOSSES,
-} from "../../src/api/access/remote.ts";
+import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, type LogEnd, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn } from "../../src/http/listener.ts";
-import {
-  createRoutes,
-  type HttpResponse,
-  type RoutedRequest,
-  type RouteHandler,
-} from "../../src/http/routes.ts";
+import { createRoutes, type HttpResponse, type RoutedRequest, type RouteHandler } from "../../src/http/routes.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
@@ -88,7 +77,7 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
       log.warn({ err }, "cannot answer a remote request");
       return refuse(500, "the agent could not answer; see its log");
     },
-    onAnswered: (response) => {
+    onResponse: (response) => {
       // An unread answer occupies memory.
       if (response.closed) return;
       const cancel = clock.after(limits.log.stallMs, () => response.destroy());

@@ -3,7 +3,7 @@ import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica, LastExit, ReplicaModel } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { contentOf, shortRevision } from "../../src/capacity/template.ts";
+import { shortRevision, revisionContentOf } from "../../src/capacity/template.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { hostInUrl } from "../../src/util/host-in-url.ts";
@@ -186,7 +186,7 @@ function engineSection({ spec, status }: InferenceReplica): Section {
 function modelOf(model: ReplicaModel, foundBytes: number | undefined): string {
   const { source, format, gguf, sizeBytes } = model;
   const size = foundBytes ?? sizeBytes;
-  const content = contentOf(model);
+  const content = revisionContentOf(model);
   const revision = content === undefined ? undefined : `revision ${shortRevision(content)}`;
   const about = [format, gguf?.quantization, size === undefined ? undefined : formatBytes(size), revision];
   return `${source} (${about.filter((word) => word !== undefined).join(", ")})`;

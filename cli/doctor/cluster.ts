@@ -7,13 +7,13 @@ import { runPreflight } from "../../agent/registration/preflight.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import type { ApiAnswer, Reading, Readings } from "../../src/doctor/readings.ts";
+import type { Reading, Readings, ApiReading } from "../../src/doctor/readings.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 
 export interface ClusterReadings {
-  readonly api: Reading<ApiAnswer>;
+  readonly api: Reading<ApiReading>;
   readonly preflight: Reading<Readings["preflight"]>;
   /** The local address of the route to the API server. */
   readonly routed: string | undefined;
@@ -83,7 +83,7 @@ export async function readCluster(
 }
 
 /** Any client may read /version. */
-async function queryVersion(connection: KubeConnection, timeoutMs: number): Promise<ApiAnswer> {
+async function queryVersion(connection: KubeConnection, timeoutMs: number): Promise<ApiReading> {
   const { server } = connection;
   const signal = AbortSignal.timeout(timeoutMs);
   const sentMs = Date.now();

@@ -1,23 +1,23 @@
 /** Checks whether names can be resolved and whether machines on the network answer. */
 import { execFile } from "node:child_process";
 import { connect } from "node:net";
-import type { Reach } from "../../src/doctor/readings.ts";
+import type { Reachability } from "../../src/doctor/readings.ts";
 
 const REACH_MS = 800;
 /** Ports on which routers and computers usually accept or refuse. */
 const PORTS = [53, 22, 443, 80];
 
 /** A refused connection counts as an answer. */
-export async function tryReach(address: string): Promise<Reach> {
+export async function tryReach(address: string): Promise<Reachability> {
   const answers = await Promise.all(PORTS.map((port) => tryPort(address, port)));
   if (answers.includes("answers")) return "answers";
   return answers.every((answer) => answer === "noRoute") ? "noRoute" : "silent";
 }
 
-function tryPort(host: string, port: number): Promise<Reach> {
+function tryPort(host: string, port: number): Promise<Reachability> {
   return new Promise((resolve) => {
     const socket = connect({ host, port });
-    const finish = (reach: Reach): void => {
+    const finish = (reach: Reachability): void => {
       socket.destroy();
       resolve(reach);
     };

@@ -1,6 +1,6 @@
 /** Input and output of the readers of one operating system. */
 import type { AgentConfig } from "../../agent/config/schema.ts";
-import type { FoundEngine, Reach, Reading, Readings, TakenReadings } from "../../src/doctor/readings.ts";
+import type { FoundEngine, Reading, Readings, TakenReadings, Reachability } from "../../src/doctor/readings.ts";
 import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import { readTool } from "../../src/macos/doctor/reading.ts";
 import type { RunTool } from "../../src/util/command.ts";
@@ -10,7 +10,7 @@ export interface Tools {
   readonly config: AgentConfig;
   /** Time limit of each reading. */
   readonly limitMs: number;
-  readonly tryReach: (address: string) => Promise<Reach>;
+  readonly tryReach: (address: string) => Promise<Reachability>;
   readonly engines: Promise<readonly FoundEngine[]>;
   /** Name or address of the API server; undefined without a kubeconfig. */
   readonly server: string | undefined;

@@ -14,7 +14,6 @@ import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api
 import { allModelsOf, mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { BACKEND_RUNTIMES, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
-import type { Backend } from "../../src/capacity/backend.ts";
 import { findNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
 import { ACCESS_REVIEWS } from "../../src/kube/kinds.ts";
 import type { AccessReview } from "../../src/kube/objects.ts";
@@ -27,12 +26,13 @@ import { explainAttempt } from "../cluster/failure.ts";
 import { findIfPresent, findObject, notFound } from "../cluster/find.ts";
 import { readGguf } from "../gguf/read.ts";
 import { type FitFlags, specOf } from "./flags.ts";
+import type { BackendRevision } from "../../src/capacity/backend.ts";
 
 export interface FitTarget extends NamedModels {
   readonly service: InferenceService;
   readonly model: Model;
   /** The BackendRuntime that the service names; undefined if there is none of that name. */
-  readonly backend?: Backend | undefined;
+  readonly backend?: BackendRevision | undefined;
   /** Why the API server did not check the manifest. */
   readonly unchecked?: string;
 }
@@ -167,7 +167,7 @@ async function backendFor(
   cluster: Cluster,
   given: readonly Manifest[],
   name: string | undefined,
-): Promise<Backend | undefined> {
+): Promise<BackendRevision | undefined> {
   if (name === undefined) return undefined;
   const manifest = given.find(({ kind, metadata }) => kind === "BackendRuntime" && metadata.name === name);
   if (manifest === undefined) {

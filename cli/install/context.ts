@@ -8,7 +8,7 @@ import { createUseraddAccounts } from "../../launchd/account/useradd.ts";
 import { readChoices } from "../../launchd/choices.ts";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
 import { stopSeconds } from "../../launchd/layout/agent-command.ts";
-import { type InstallLayout, layoutFor, type Scope } from "../../launchd/layout/layout.ts";
+import { type InstallLayout, layoutFor, type InstallScope } from "../../launchd/layout/layout.ts";
 import type { Choices } from "../../launchd/plan/entries.ts";
 import type { InstallPorts } from "../../launchd/ports.ts";
 import { createSystemctl } from "../../launchd/systemd/systemctl.ts";
@@ -19,7 +19,7 @@ import { printLine } from "../program/output.ts";
 import { countEngines } from "./engine-count.ts";
 
 export interface InstallScopeFlags {
-  readonly scope?: Scope;
+  readonly scope?: InstallScope;
   readonly platform: "darwin" | "linux";
   readonly root: string;
 }
@@ -110,7 +110,7 @@ export function ignoreUnreadable(error: unknown): undefined {
 
 /** Undefined when nothing is installed. Throws InstallUnreadable. */
 export async function installedChoices(flags: InstallScopeFlags): Promise<Choices | undefined> {
-  const scopes: readonly Scope[] = flags.scope === undefined ? ["system", "user"] : [flags.scope];
+  const scopes: readonly InstallScope[] = flags.scope === undefined ? ["system", "user"] : [flags.scope];
   for (const scope of scopes) {
     const found = await readChoices(freshLayout(flags, { scope }).prefix);
     if (found !== undefined) return found;

@@ -4,7 +4,6 @@ import { dirname, join } from "node:path";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
 import { type InstallLayout, layoutFor } from "../../launchd/layout/layout.ts";
 import { renderAgentPlist } from "../../launchd/plist/agent-plist.ts";
-import type { Supervisor } from "../../launchd/ports.ts";
 import { pollUntil } from "../../launchd/wait.ts";
 import { LAUNCHD_LABEL } from "../../src/api/group.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
@@ -12,14 +11,8 @@ import { readService } from "../../src/macos/doctor/launchd.ts";
 import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
 import { killIfSame } from "../../src/supervise/leftovers.ts";
 import { createCommand } from "../../src/util/command.ts";
-import {
-  type Bench,
-  failedStep,
-  notApplicableStep,
-  passedStep,
-  type SelftestOutcome,
-  unknownStep,
-} from "./step.ts";
+import { type Bench, failedStep, notApplicableStep, passedStep, type SelftestOutcome, unknownStep } from "./step.ts";
+import type { ServiceManager } from "../../launchd/ports.ts";
 
 const START_MS = 15_000;
 const LEAVE_MS = 10_000;
@@ -49,7 +42,7 @@ export async function checkJob(bench: Bench): Promise<SelftestOutcome> {
   return runJob(launchctl, children);
 }
 
-async function runJob(launchctl: Supervisor, children: string): Promise<SelftestOutcome> {
+async function runJob(launchctl: ServiceManager, children: string): Promise<SelftestOutcome> {
   await launchctl.load();
   const first = await startedPid(launchctl, children, 1);
   await launchctl.restart();
@@ -66,7 +59,7 @@ async function runJob(launchctl: Supervisor, children: string): Promise<Selftest
 
 /** Resolves when the program of the job has started its `count`th child process. */
 async function startedPid(
-  launchctl: Supervisor,
+  launchctl: ServiceManager,
   children: string,
   count: number,
   earlier?: number,

@@ -8,7 +8,7 @@ import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
-import { contentOf, shortRevision } from "../../src/capacity/template.ts";
+import { shortRevision, revisionContentOf } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
 import type { Inspected } from "../../src/hub/inspect/inspect.ts";
 import { checksumProblem } from "../../src/hub/inspect/resolve.ts";
@@ -128,7 +128,7 @@ function revisionFields(
   pinned: NonNullable<ModelStatus["pinned"]>,
   nowIso: string,
 ): Partial<ModelStatus> {
-  const full = contentOf(pinned);
+  const full = revisionContentOf(pinned);
   const short = full === undefined ? {} : { shortRevision: shortRevision(full) };
   const { changeMarker } = pinned;
   if (changeMarker === undefined) return short;

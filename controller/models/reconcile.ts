@@ -9,7 +9,6 @@ import { MODELS } from "../../src/api/kinds.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { contentOf } from "../../src/capacity/template.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import { createInspectSource, createMarkSource, type InspectSource, type MarkSource, withinMs } from "../../src/hub/inspect/inspect.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
@@ -36,6 +35,7 @@ import { classifyModel, type Task } from "./source/classify.ts";
 import { readCredentials, secretVersionOf } from "./source/credentials.ts";
 import { firstRecord, type InspectionRecord, type InspectionResult, isInspected, isInspectionDue, recordFor, recordInspection, waitsForSecret } from "./source/inspections.ts";
 import { pinnedOf } from "./source/pin.ts";
+import { revisionContentOf } from "../../src/capacity/template.ts";
 
 export interface ModelReconcilerPorts {
   readonly client: KubeClient;
@@ -313,7 +313,7 @@ function reportChange(
   const hasChanged =
     before?.changeMarker !== undefined &&
     pinned?.key === before.key &&
-    contentOf(pinned) !== contentOf(before);
+    revisionContentOf(pinned) !== revisionContentOf(before);
   const { name, namespace } = model.metadata;
   if (hasChanged) {
     const what = pinned.changeMarker === before.changeMarker ? "another history" : "other content";

@@ -41,7 +41,7 @@ const SHAPES = [
   "v_head_dim",
 ] as const;
 
-/** The record, or the reason for a refusal. File sizes come from the Hub; other known figures stay, and gaps are filled. */
+/** The record, or the reason for a refusal. File sizes come from the Hub; other known values stay, and gaps are filled. */
 export function recordFromHub(found: HubFindings, known: CatalogRecord | undefined): CatalogRecord | string {
   const fresh = freshRecord(found);
   const files_gb = { ...known?.files_gb, ...sizesOf(found.gguf) };

@@ -35,11 +35,11 @@ export function createMatcher(records: readonly CatalogRecord[]): (name: string)
   const owners = ownersOf(records);
   const known = records.map((record) => ({ record, words: wordsOf(record.name.toLowerCase(), owners) }));
   return (name) => {
-    const wanted = plain(name);
-    const holders = bySource.get(repositoryOf(wanted)) ?? [];
-    const exact = byName.get(wanted) ?? (holders.length === 1 ? holders[0] : undefined);
+    const requested = plain(name);
+    const holders = bySource.get(repositoryOf(requested)) ?? [];
+    const exact = byName.get(requested) ?? (holders.length === 1 ? holders[0] : undefined);
     if (exact !== undefined) return { at: "one", record: exact };
-    return matchWords(known, wordsOf(wanted, owners));
+    return matchWords(known, wordsOf(requested, owners));
   };
 }
 
@@ -62,11 +62,11 @@ export function createRecordOf(
 /** Suggestions for a name without a match: names with common words. Compares every word with every record. */
 export function nearestNames(records: readonly CatalogRecord[], name: string): readonly string[] {
   const owners = ownersOf(records);
-  const wanted = wordsOf(plain(name), owners).slice(0, MAX_WORDS);
+  const requested = wordsOf(plain(name), owners).slice(0, MAX_WORDS);
   return records
     .map((record) => {
       const words = wordsOf(record.name.toLowerCase(), owners);
-      return { name: record.name, common: wanted.filter((word) => words.includes(word)).length };
+      return { name: record.name, common: requested.filter((word) => words.includes(word)).length };
     })
     .filter(({ common }) => common > 0)
     .sort((a, b) => b.common - a.common || (a.name < b.name ? -1 : 1))
@@ -153,7 +153,7 @@ function isSame(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((word) => other.includes(word));
 }
 
-function isSameFamily(known: readonly string[], wanted: readonly string[]): boolean {
-  if (!wanted.every((word) => known.includes(word))) return false;
-  return known.every((word) => wanted.includes(word) || SIZE.test(word) || DATE.test(word));
+function isSameFamily(known: readonly string[], requested: readonly string[]): boolean {
+  if (!requested.every((word) => known.includes(word))) return false;
+  return known.every((word) => requested.includes(word) || SIZE.test(word) || DATE.test(word));
 }

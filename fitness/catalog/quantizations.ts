@@ -60,8 +60,8 @@ export const QUANTIZATIONS: readonly Quantization[] = [
 
 /** Ignores case. Undefined for unknown names. */
 export function quantizationOf(name: string): Quantization | undefined {
-  const wanted = name.toLowerCase();
-  return QUANTIZATIONS.find((one) => one.name.toLowerCase() === wanted);
+  const requested = name.toLowerCase();
+  return QUANTIZATIONS.find((one) => one.name.toLowerCase() === requested);
 }
 
 /** Finds the quantization in a file name or source: `…/Qwen3-8B-Q4_K_M.gguf`, `…-4bit`. */

@@ -66,9 +66,9 @@ const recordSchema = z.object({
   mlx_sources: words.default([]),
   /** Decimal GB of published files, by quantization, as their repository prints them. */
   files_gb: z.record(word, z.number().positive().max(1e5)).default({}),
-  /** Origin of the figures. */
+  /** Origin of the values. */
   source: word.optional(),
-  /** llmfit's figures for a 4-bit file, in GiB, for compatibility mode. */
+  /** llmfit's values for a 4-bit file, in GiB, for compatibility mode. */
   min_ram_gb: z.number().min(0).optional(),
   recommended_ram_gb: z.number().min(0).optional(),
   min_vram_gb: z.number().min(0).nullish(),
@@ -107,11 +107,11 @@ export function billions({ parameters_raw, parameter_count }: CatalogRecord): nu
 
 /** Caches the result per record, because a fleet needs each one thousands of times. */
 export function perRecord<T>(work: (record: CatalogRecord) => T): (record: CatalogRecord) => T {
-  const known = new WeakMap<CatalogRecord, { readonly answer: T }>();
+  const known = new WeakMap<CatalogRecord, { readonly value: T }>();
   return (record) => {
-    const found = known.get(record) ?? { answer: work(record) };
+    const found = known.get(record) ?? { value: work(record) };
     known.set(record, found);
-    return found.answer;
+    return found.value;
   };
 }
 

@@ -33,10 +33,10 @@ export function isAddress(text: string): boolean {
 export function resolveWeights(
   { records }: Pick<Catalog, "records">,
   given: string,
-  wanted: WeightsOptions,
+  requested: WeightsOptions,
 ): WeightsRef {
   const { text, quantization } = readHubName(given);
-  const options = { ...wanted, quantization: wanted.quantization ?? quantization };
+  const options = { ...requested, quantization: requested.quantization ?? quantization };
   if (isAddress(text)) return { source: text, quantization: options.quantization };
   if (/^\.{1,2}\//.test(text) || /^([^/:]+\/)?[^/:]+\.gguf$/i.test(text)) throw notAbsolute(text);
   if (options.formats?.includes("ollama") === true && /^[^/:]+:[^/:]+$/.test(text))

@@ -33,11 +33,11 @@ export interface Cost {
 }
 
 /** Memory of replicas: one row for each service and node, and the sums of each namespace. */
-export function cost(density: Density, wanted?: string): Cost {
+export function cost(density: Density, requested?: string): Cost {
   const { models, namespaces } = density.once(costOfAll);
-  if (wanted === undefined) return { models, namespaces };
-  const isWanted = ({ namespace }: { readonly namespace: string }) => namespace === wanted;
-  return { models: models.filter(isWanted), namespaces: namespaces.filter(isWanted) };
+  if (requested === undefined) return { models, namespaces };
+  const isRequested = ({ namespace }: { readonly namespace: string }) => namespace === requested;
+  return { models: models.filter(isRequested), namespaces: namespaces.filter(isRequested) };
 }
 
 function costOfAll(density: Density): Cost {

@@ -259,8 +259,8 @@ test("a simulation accounts for placed models and the requested quantization and
 
 test("a cordoned host does not count as fitting", () => {
   const density = densityOf(aHost("mac", { spec: { unschedulable: true } }));
-  const answer = simulate(density, { record: recordOf(QWEN_7B) }, now);
-  expect(answer).toMatchObject({ canFitAnywhere: false, rankedNodes: [{ schedulable: false }] });
+  const simulated = simulate(density, { record: recordOf(QWEN_7B) }, now);
+  expect(simulated).toMatchObject({ canFitAnywhere: false, rankedNodes: [{ schedulable: false }] });
   expect(nodeRow(density, siteOf(density, "mac"), now)).toMatchObject({
     memoryLeftGb: 0,
     schedulable: false,

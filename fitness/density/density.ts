@@ -41,7 +41,7 @@ export interface Density {
     on: { readonly kind: DensityMachine["kind"]; readonly name: string } | undefined,
     held?: HeldMemory,
   ) => void;
-  /** Measured results, which correct the speeds of machines of the same class and of its neighbors. */
+  /** Measured results, which correct the speeds of machines of the same class and of neighboring classes. */
   readonly setBenchmarks: (table: BenchmarkTable) => void;
   /** The host has renewed its Lease; `renewedAtMs` is from its own clock. */
   readonly leaseRenewed: (host: string, renewedAtMs: number | undefined, at: Moment) => void;

@@ -1,11 +1,6 @@
-/** Fits of every model of the catalog on every class of machine. Machines of one class share their figures. Pure. */
+/** Fits of every model of the catalog on every class of machine. Machines of one class share their fits. Pure. */
 import { createMatcher, createRecordOf, type Match } from "../catalog/match.ts";
-import {
-  familiesOn,
-  QUANTIZATIONS,
-  type Quantization,
-  type QuantizationFamily,
-} from "../catalog/quantizations.ts";
+import { familiesOn, QUANTIZATIONS, type Quantization, type QuantizationFamily } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { briefFit, isAtLeast } from "../scoring/fitness.ts";
 import type { Basis, Machine } from "../scoring/machine.ts";
@@ -25,7 +20,7 @@ export interface Fit {
   readonly budgetBytes: number;
 }
 
-/** Machines with equal figures for the scores. */
+/** Machines with equal inputs of the scores. */
 export interface MachineClass {
   readonly key: string;
   readonly machine: Machine;
@@ -104,11 +99,11 @@ export function createFitIndex(given: readonly CatalogRecord[]): FitIndex {
     records,
     match,
     join: (machine) => {
-      const { name: _, measured: __, deviceClass: ___, ...figures } = machine;
-      const key = JSON.stringify(figures);
+      const { name: _, measured: __, deviceClass: ___, ...values } = machine;
+      const key = JSON.stringify(values);
       const known = classes.get(key) ?? {
         key,
-        machine: { ...figures, name: "", measured: [] },
+        machine: { ...values, name: "", measured: [] },
         members: 0,
         fits: emptyTable(records.length),
       };

@@ -21,23 +21,23 @@ export function machineScorer(density: Density) {
   const scales = new Map<CatalogRecord, ReturnType<typeof scoreScale>>();
   return (site: DensitySite, record: CatalogRecord): MachineRow => {
     const scale =
-      scales.get(record) ?? scoreScale(density.sites().map((one) => figuresOf(density, one, record)));
+      scales.get(record) ?? scoreScale(density.sites().map((one) => scoreInputsOf(density, one, record)));
     scales.set(record, scale);
-    const figures = figuresOf(density, site, record);
-    const { score, why } = scoreMachine({ name: site.place.name, ...figures }, scale, density.weights);
+    const inputs = scoreInputsOf(density, site, record);
+    const { score, why } = scoreMachine({ name: site.place.name, ...inputs }, scale, density.weights);
     return {
       deviceClass: site.place.deviceClass ?? null,
-      tokensPerSecond: figures.tokensPerSecond?.value ?? null,
-      basis: figures.tokensPerSecond?.basis ?? null,
-      utilization: figures.utilization ?? null,
-      cost: figures.cost ?? null,
+      tokensPerSecond: inputs.tokensPerSecond?.value ?? null,
+      basis: inputs.tokensPerSecond?.basis ?? null,
+      utilization: inputs.utilization ?? null,
+      cost: inputs.cost ?? null,
       score: Math.round(score * 100) / 100,
       why,
     };
   };
 }
 
-function figuresOf(density: Density, { place, held }: DensitySite, record: CatalogRecord) {
+function scoreInputsOf(density: Density, { place, held }: DensitySite, record: CatalogRecord) {
   const measured = place.machine.at === "known" ? place.machine.machine.measured : [];
   const live = measured.find(({ source }) => density.fits.recordOf(source) === record)?.tokensPerSecond;
   return {

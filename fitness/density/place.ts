@@ -8,14 +8,7 @@ import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import { costOfNode, devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { NodeRead } from "../../src/capacity/fitness.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import {
-  coreCountOf,
-  cpuBackend,
-  hostSystem,
-  type System,
-  systemOfReport,
-  WITHOUT_GPU,
-} from "../llmfit/system.ts";
+import { coreCountOf, cpuBackend, hostSystem, type System, systemOfReport, WITHOUT_GPU } from "../llmfit/system.ts";
 import { type MachineRead, machineOf } from "../scoring/machine.ts";
 import { nodeAsReported, nodeMachine, nodeOnlyReported, readNode } from "../scoring/node.ts";
 import { gibOf } from "../scoring/units.ts";
@@ -23,7 +16,7 @@ import { gibOf } from "../scoring/units.ts";
 export interface DensityMachine {
   readonly name: string;
   readonly kind: "Host" | "Node";
-  /** Why its figures are stale; undefined while it is reachable. */
+  /** Why its state is stale; undefined while it is reachable. */
   readonly staleReason?: string;
   /** True while no agent has joined as this host. */
   readonly isAwaitingJoin?: boolean;

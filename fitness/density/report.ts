@@ -1,4 +1,4 @@
-/** The state of the cluster's machines as Markdown, for people and agents: status, issues, figures, density. Pure. */
+/** The state of the cluster's machines as Markdown, for people and agents: status, issues, capacity, density. Pure. */
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { servingOf } from "../../src/api/inference-service/serving.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -12,12 +12,12 @@ export type ReportStatus = "HEALTHY" | "DEGRADED" | "CRITICAL";
 
 type ServiceState = Pick<InferenceService, "metadata" | "spec" | "status">;
 
-/** What the reader may see of the cluster. */
+/** The parts of the cluster that the reader may see. */
 interface Seen {
   /** With those that have no replica, for example because they failed. */
   readonly services: readonly ServiceState[];
   readonly areMachinesHidden?: boolean;
-  /** What is not shown, and why. */
+  /** Parts that are not shown, and why. */
   readonly missing?: readonly string[];
 }
 

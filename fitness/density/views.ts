@@ -6,11 +6,11 @@ import { type CatalogRecord, categoryOf } from "../catalog/record.ts";
 import { llmfitRuntimeOf, type System } from "../llmfit/system.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
 import type { FitLevel } from "../scoring/score.ts";
-import { figure } from "../scoring/speed.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite } from "./density.ts";
 import type { Fit } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
+import { estimate } from "../scoring/speed.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
 /** Go's zero time, which clients of the original API expect for "never". */
@@ -65,7 +65,7 @@ export interface InstalledRow {
 
 export function fitRow(fit: Fit): FitRow {
   const { record, claimBytes, budgetBytes } = fit;
-  const speed = figure(fit.tokensPerSecond, fit.basis);
+  const speed = estimate(fit.tokensPerSecond, fit.basis);
   return {
     name: record.name,
     score: round(fit.score, 1),
@@ -339,7 +339,7 @@ export function percent(part: number, whole: number): number {
   return whole > 0 && Number.isFinite(part) ? round((part / whole) * 100, 1) : 0;
 }
 
-export function lastSeenText(ms: number | undefined): string {
+function lastSeenText(ms: number | undefined): string {
   return ms === undefined || !Number.isFinite(ms) ? NEVER : `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 

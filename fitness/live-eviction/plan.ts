@@ -1,12 +1,6 @@
 /** Decides when a replica leaves a machine whose score for its model has fallen. Pure. */
 
-import type {
-  Move,
-  MoveCandidate,
-  MoveJudge,
-  MoveSettings,
-  Observation,
-} from "../../src/capacity/fitness.ts";
+import type { Move, MoveCandidate, MoveJudge, MoveSettings, Observation } from "../../src/capacity/fitness.ts";
 
 interface Tracked {
   /** The best score on this machine so far. */
@@ -58,11 +52,12 @@ export function observeFitness(
     const best = Math.max(last.best, score ?? 0);
     // A score that was never known is not tracked.
     if (best === 0) continue;
-    // An unknown score ends the row of low ones; the best score stays.
+    // An unknown score resets the streak of low ones; the best score stays.
     const low = score !== undefined && score <= best * (1 - threshold) ? last.low + 1 : 0;
     tracked.set(replica, { best, low });
-    const isRested = !movedAtMs.has(service) && nowMs - sinceMs >= minimumStayMs;
-    if (score !== undefined && low >= settings.observations && isRested) fallen.push({ ...one, score, best });
+    const isPastCooldown = !movedAtMs.has(service) && nowMs - sinceMs >= minimumStayMs;
+    if (score !== undefined && low >= settings.observations && isPastCooldown)
+      fallen.push({ ...one, score, best });
   }
   const due = new Map<string, Due>();
   for (const one of fallen.sort((a, b) => a.score - b.score))

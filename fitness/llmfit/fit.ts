@@ -63,7 +63,7 @@ export function usableContext(record: CatalogRecord, quantization: string, avail
   return Math.min(record.context_length, perToken > 0 ? Math.floor(left / perToken) : record.context_length);
 }
 
-/** llmfit's own figures for a 4-bit file, or those that its scraper would write. */
+/** llmfit's own values for a 4-bit file, or those that its scraper would write. */
 export function catalogMemory(record: CatalogRecord): Record<"min" | "recommended" | "vram", number> {
   const gib = (billions(record) * 1e9 * 0.5) / GIB;
   return {

@@ -40,7 +40,7 @@ export const WITHOUT_GPU = {
 };
 
 /** The GPU fields of `system`. */
-export function gpusInSystem(
+function gpusInSystem(
   found: readonly ReportedGpu[],
   machineBytes: number | undefined,
   arch: string | undefined,

@@ -1,4 +1,4 @@
-/** Corrects estimated speeds by measured results of the same class of machines and of its neighbors. Pure. */
+/** Corrects estimated speeds by measured results of the same class of machines and of neighboring classes. Pure. */
 import type { BenchmarkResult } from "../../src/api/benchmark.ts";
 import type { ClassBandwidth } from "../../src/capacity/fitness.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
@@ -15,7 +15,7 @@ export type MeasuredSpeed = Pick<BenchmarkResult, "model" | "quantization" | "de
   readonly generation: Pick<BenchmarkResult["generation"], "median">;
 };
 
-/** How a measured speed compares with its estimate. */
+/** Ratio of a measured speed to its estimate. */
 export interface SpeedRatio {
   readonly deviceClass: string;
   readonly generation: number | undefined;

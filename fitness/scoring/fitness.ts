@@ -1,33 +1,12 @@
 /** Fits models to a machine: quantization, context, speed, score and reasons. Pure. */
 import { createMatcher } from "../catalog/match.ts";
-import {
-  type FileSize,
-  fileSize,
-  ladderOf,
-  type Quantization,
-  type QuantizationFamily,
-  quantizationIn,
-} from "../catalog/quantizations.ts";
+import { type FileSize, fileSize, ladderOf, type Quantization, type QuantizationFamily, quantizationIn } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { type CacheType, claimEstimatorOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
-import {
-  enoughContext,
-  FIT_LEVELS,
-  type FitLevel,
-  type FitScore,
-  fitLevel,
-  isFor,
-  isSlow,
-  qualityParts,
-  READABLE_PER_SECOND,
-  scoreFit,
-  type UseCase,
-  useCaseOf,
-  withContext,
-} from "./score.ts";
+import { enoughContext, FIT_LEVELS, type FitLevel, type FitScore, fitLevel, isFor, isSlow, qualityParts, READABLE_PER_SECOND, scoreFit, type UseCase, useCaseOf, withContext } from "./score.ts";
 import { type Draft, draftClaims, type Speculation, speculationOf, speculativeSpeed } from "./speculation.ts";
-import { decodeSpeed, type Figure, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
+import { decodeSpeed, firstTokenSeconds, loadSeconds, promptSpeed, type Estimate } from "./speed.ts";
 
 export interface FitRequest {
   /** Default: the model's own. */
@@ -51,8 +30,8 @@ export interface BriefFitness {
   readonly score: FitScore;
   readonly claimBytes: number;
   readonly budgetBytes: number;
-  /** Tokens per second of an answer. */
-  readonly tokensPerSecond: Figure;
+  /** Tokens per second of a response. */
+  readonly tokensPerSecond: Estimate;
 }
 
 export interface ModelFit extends BriefFitness {
@@ -62,14 +41,14 @@ export interface ModelFit extends BriefFitness {
   readonly contextSize: number;
   /** The largest context that fits with this file. */
   readonly contextThatFits: number;
-  readonly promptTokensPerSecond?: Figure;
+  readonly promptTokensPerSecond?: Estimate;
   /** Until the first token after a prompt of PROMPT_TOKENS. */
-  readonly firstTokenSeconds?: Figure;
-  readonly loadSeconds: Figure;
+  readonly firstTokenSeconds?: Estimate;
+  readonly loadSeconds: Estimate;
   readonly reasons: readonly string[];
 }
 
-export const PROMPT_TOKENS = 1024;
+const PROMPT_TOKENS = 1024;
 const CONTEXT_STEP = 256;
 const MIN_CONTEXT = 512;
 
@@ -188,8 +167,8 @@ interface Sized {
 }
 
 interface Candidate extends Sized {
-  readonly tokensPerSecond: Figure;
-  readonly prompt: Figure | undefined;
+  readonly tokensPerSecond: Estimate;
+  readonly prompt: Estimate | undefined;
   readonly score: FitScore;
 }
 
@@ -221,7 +200,7 @@ function candidateOf(
   record: CatalogRecord,
   machine: Machine,
   sized: Sized,
-  prompt: Figure | undefined,
+  prompt: Estimate | undefined,
   measured: number | undefined,
 ): Candidate {
   const { step, share, speculation } = sized;

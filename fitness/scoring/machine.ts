@@ -7,7 +7,7 @@ import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
 import type { QuantizationFamily } from "../catalog/quantizations.ts";
 
-/** Origin of a figure, most reliable first. */
+/** Origin of an estimate, most reliable first. */
 export type Basis = "measured" | "calibrated" | "estimated" | "guessed";
 
 export interface Machine {
@@ -98,7 +98,7 @@ export interface MachineInput {
   readonly measured?: Machine["measured"];
 }
 
-/** Refuses impossible memory sizes and drops other impossible figures. */
+/** Refuses impossible memory sizes and drops other impossible values. */
 export function readMachine(input: MachineInput): MachineRead {
   const memoryBytes = withinLimit(input.memoryBytes, MAX_BYTES);
   if (input.memoryBytes !== undefined && memoryBytes === undefined)
@@ -117,7 +117,7 @@ export function readMachine(input: MachineInput): MachineRead {
     budgetBytes,
     memoryBytes: memoryBytes ?? budgetBytes,
     cpuCores: withinLimit(input.cpuCores, MAX_CORES) ?? DEFAULT_CPU_CORES,
-    ...chipFigures(input),
+    ...chipValues(input),
     diskGBs: withinLimit(input.diskGBs, MAX_GBS),
     deviceClass: input.deviceClass ?? appleClass(input),
     measured: measured.filter((one) => withinLimit(one.tokensPerSecond, MAX_TOKENS_PER_SECOND) !== undefined),
@@ -125,7 +125,7 @@ export function readMachine(input: MachineInput): MachineRead {
   return { at: "known", machine };
 }
 
-function chipFigures(
+function chipValues(
   input: MachineInput,
 ): Pick<Machine, "bandwidthGBs" | "basis" | "teraflops" | "generation"> {
   const stated = withinLimit(input.bandwidthGBs, MAX_GBS);
@@ -176,8 +176,8 @@ export function machineOf(host: Host): MachineRead {
 function chipNamed(text: string): string | undefined {
   const [, family, suffix] = /\b(m[1-9])(?:\s+(pro|max|ultra))?\b/i.exec(text.slice(0, 256)) ?? [];
   if (family === undefined) return undefined;
-  const wanted = suffix === undefined ? family : `${family} ${suffix}`;
-  return Object.keys(CHIPS).find((name) => name.toLowerCase() === wanted.toLowerCase());
+  const chipName = suffix === undefined ? family : `${family} ${suffix}`;
+  return Object.keys(CHIPS).find((name) => name.toLowerCase() === chipName.toLowerCase());
 }
 
 function withinLimit(value: number | undefined, most: number): number | undefined {

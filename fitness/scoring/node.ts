@@ -72,8 +72,8 @@ export function nodeMachineFor(node: NodeRead, pod: PodAccelerator): NodeMachine
 }
 
 /** Vulkan computes on GPUs of every vendor. */
-function isOn(wanted: Accelerator, has: Accelerator): boolean {
-  return wanted === has || wanted === "vulkan";
+function isOn(requested: Accelerator, has: Accelerator): boolean {
+  return requested === has || requested === "vulkan";
 }
 
 function cpuMachine({ name, totalBytes, allocatableBytes, cores }: NodeRead): MachineRead {

@@ -2,7 +2,7 @@
 
 import type { Quantization } from "../catalog/quantizations.ts";
 import { billions, type CatalogRecord, categoryOf, hasReleaseDay, perRecord } from "../catalog/record.ts";
-import { activeBillions, type Figure } from "./speed.ts";
+import { activeBillions, type Estimate } from "./speed.ts";
 
 export const USE_CASES = ["general", "chat", "coding", "reasoning", "vision", "embedding"] as const;
 export type UseCase = (typeof USE_CASES)[number];
@@ -23,7 +23,7 @@ interface Weights {
   readonly speed: number;
   readonly fit: number;
   readonly context: number;
-  /** Tokens per second above which speed scores no more: of answers, for embeddings of prompts. */
+  /** Tokens per second above which speed scores no more: of responses, for embeddings of prompts. */
   readonly enoughPerSecond: number;
   readonly enoughContext: number;
 }
@@ -49,7 +49,7 @@ const WEIGHTS: Readonly<Record<UseCase, Weights>> = {
 /** Up to this share of the budget the fit has full points. */
 const ROOMY = 0.7;
 const GOOD = 0.85;
-/** Tokens per second below which an answer is slower than people read, which is about four words a second: a marginal fit at best. */
+/** Tokens per second below which a response is slower than people read, which is about four words a second: a marginal fit at best. */
 export const READABLE_PER_SECOND = 5;
 const FULL_POINTS = 40;
 const SIZE_POINTS = { ofOneBillion: 36, perTenfold: 26, least: 5, most: 95 };
@@ -73,8 +73,8 @@ export interface ScoreInput {
   readonly share: number;
   /** Tokens of context that fit. */
   readonly contextSize: number;
-  /** Speed of answers; for embeddings, of prompts. */
-  readonly speed: Figure | undefined;
+  /** Speed of responses; for embeddings, of prompts. */
+  readonly speed: Estimate | undefined;
 }
 
 export function scoreFit(input: ScoreInput): FitScore {
@@ -147,14 +147,14 @@ interface AnswerSpeed {
   readonly tokensPerSecond: number;
 }
 
-/** By the share of the budget that is claimed, and by the speed of answers if there are any. */
+/** By the share of the budget that is claimed, and by the speed of responses if there are any. */
 export function fitLevel(share: number, speed?: AnswerSpeed): FitLevel {
   if (share > 1) return "too_tight";
   if (share > GOOD || (speed !== undefined && isSlow(speed))) return "marginal";
   return share > ROOMY ? "good" : "perfect";
 }
 
-/** Embedding models give no answers to read. */
+/** Embedding models give no responses to read. */
 export function isSlow({ useCase, tokensPerSecond }: AnswerSpeed): boolean {
   return useCase !== "embedding" && tokensPerSecond < READABLE_PER_SECOND;
 }

@@ -4,7 +4,7 @@ import { bytesPerToken, fileSize, type Quantization, quantizationOf } from "../c
 import type { CatalogRecord } from "../catalog/record.ts";
 import { claimEstimatorOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
-import { activeBillions, decodeMs, type Figure, figure, promptMsPerToken, type SpeedInput } from "./speed.ts";
+import { activeBillions, decodeMs, promptMsPerToken, type SpeedInput, type Estimate, estimate } from "./speed.ts";
 
 export interface Draft {
   readonly record: CatalogRecord;
@@ -45,11 +45,11 @@ export function draftClaims(
   return claims && ((contextSize) => claims(contextSize, bytes));
 }
 
-/** Tokens per second. The accepted share is a guess, so the figure is too. */
-export function speculativeSpeed(input: SpeedInput, { record, tokens, file }: Speculation): Figure {
+/** Tokens per second. The accepted share is a guess, so the estimate is too. */
+export function speculativeSpeed(input: SpeedInput, { record, tokens, file }: Speculation): Estimate {
   const proposing = tokens * decodeMs({ ...input, record, quantization: file, cacheType: "f16" });
   const accepted = (1 - ACCEPTED ** (tokens + 1)) / (1 - ACCEPTED);
-  return figure((1000 * accepted) / (proposing + checkingMs(input, tokens)), "guessed");
+  return estimate((1000 * accepted) / (proposing + checkingMs(input, tokens)), "guessed");
 }
 
 /** The weights are read once for all tokens of a step, but each token uses different experts and its own arithmetic. */

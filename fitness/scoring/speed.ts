@@ -1,4 +1,4 @@
-/** How fast a machine runs a record's file: decoding, prompts, loading. Calibrated on an M4 Pro (docs/fitness.md). Pure. */
+/** Estimates the speed at which a machine runs a record's file: decoding, prompts, loading. Calibrated on an M4 Pro (docs/fitness.md). Pure. */
 
 import { bytesPerToken, type FileSize, type Quantization } from "../catalog/quantizations.ts";
 import { billions, type CatalogRecord } from "../catalog/record.ts";
@@ -6,8 +6,8 @@ import { parametersOf } from "../catalog/shape.ts";
 import { type CacheType, keyValueBytesPerToken } from "./claim.ts";
 import type { Basis, Machine } from "./machine.ts";
 
-/** A figure with its origin and its 90 % interval. */
-export interface Figure {
+/** A value with its origin and its 90 % interval. */
+export interface Estimate {
   readonly value: number;
   readonly low: number;
   readonly high: number;
@@ -59,12 +59,12 @@ export interface SpeedInput {
 }
 
 /** Tokens per second of one request. A measurement on this machine replaces the estimate, and those of its class correct it. */
-export function decodeSpeed(input: SpeedInput, measured?: number): Figure {
-  if (measured !== undefined) return figure(measured, "measured");
+export function decodeSpeed(input: SpeedInput, measured?: number): Estimate {
+  if (measured !== undefined) return estimate(measured, "measured");
   const { machine, quantization } = input;
   const { factor = 1, isCalibrated = false } = machine.speedFactors?.[quantization.family] ?? {};
   const basis = machine.accelerator === "cpu" ? "guessed" : machine.basis;
-  return figure((1000 * factor) / decodeMs(input), isCalibrated ? "calibrated" : basis);
+  return estimate((1000 * factor) / decodeMs(input), isCalibrated ? "calibrated" : basis);
 }
 
 /** Milliseconds to decode one token. */
@@ -94,10 +94,10 @@ function layersMs(record: CatalogRecord, { generation = 0 }: Machine, { family }
 }
 
 /** Tokens of a prompt per second; undefined for an unknown GPU. */
-export function promptSpeed(record: CatalogRecord, machine: Machine): Figure | undefined {
+export function promptSpeed(record: CatalogRecord, machine: Machine): Estimate | undefined {
   const milliseconds = promptMsPerToken(record, machine);
   if (milliseconds === undefined) return undefined;
-  return figure(1000 / milliseconds, record.num_experts === undefined ? "estimated" : "guessed");
+  return estimate(1000 / milliseconds, record.num_experts === undefined ? "estimated" : "guessed");
 }
 
 /** Milliseconds of arithmetic per prompt token. */
@@ -108,14 +108,14 @@ export function promptMsPerToken(record: CatalogRecord, { teraflops }: Machine):
 }
 
 /** Seconds until the first token of a prompt. */
-export function firstTokenSeconds(promptTokens: number, prompt: Figure, decode: Figure): Figure {
-  return figure(promptTokens / prompt.value + 1 / decode.value, prompt.basis);
+export function firstTokenSeconds(promptTokens: number, prompt: Estimate, decode: Estimate): Estimate {
+  return estimate(promptTokens / prompt.value + 1 / decode.value, prompt.basis);
 }
 
 /** Seconds until a file is in memory. */
-export function loadSeconds({ bytes }: FileSize, { diskGBs }: Machine): Figure {
+export function loadSeconds({ bytes }: FileSize, { diskGBs }: Machine): Estimate {
   const seconds = START_SECONDS + bytes / ((diskGBs ?? DISK_GBS) * 1e9);
-  return figure(seconds, diskGBs === undefined ? "guessed" : "estimated");
+  return estimate(seconds, diskGBs === undefined ? "guessed" : "estimated");
 }
 
 /** Parameters that work on one token, in billions. */
@@ -125,7 +125,7 @@ export function activeBillions(record: CatalogRecord): number {
   return record.active_parameters === undefined ? billions(record) : record.active_parameters / 1e9;
 }
 
-export function figure(value: number, basis: Basis): Figure {
+export function estimate(value: number, basis: Basis): Estimate {
   const spread = SPREAD[basis];
   return { value, low: value / (1 + spread), high: value * (1 + spread), basis };
 }

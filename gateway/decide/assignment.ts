@@ -1,4 +1,4 @@
-/** Which replica a request got, for whom and after what wait. Encoded, it travels in Envoy's metadata to the access log, so it survives a restart of this process. Pure. */
+/** The replica that a request got, its caller and its wait. Encoded, it travels in Envoy's metadata to the access log, so it survives a restart of this process. Pure. */
 import { z } from "zod";
 import { parseJson } from "../../src/util/parse-json.ts";
 

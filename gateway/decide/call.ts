@@ -1,4 +1,4 @@
-/** What a request asks for: an inference path, the model by its body or path, how long it may wait, and the prompt prefix that selects its replica. Pure. */
+/** The parsed call of a client: an inference path, the model by its body or path, how long it may wait, and the prompt prefix that selects its replica. Pure. */
 import { LIST_PATHS } from "../../src/engines/contract/inference-routes.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
 import { type Dialect, dialectOf, type Refusal } from "./dialect.ts";
@@ -107,8 +107,8 @@ export function shown(text: string): string {
 }
 
 /** Official clients time out after 10 minutes. */
-export const MAX_WAIT_SECONDS = 590;
-export const DEFAULT_WAIT_SECONDS = 300;
+const MAX_WAIT_SECONDS = 590;
+const DEFAULT_WAIT_SECONDS = 300;
 const SECONDS = /^\d{1,6}(\.\d{1,3})?$/;
 
 /** Reads `x-request-deadline`: seconds from now, or an RFC 3339 time. */

@@ -6,11 +6,11 @@ import { anonymous } from "../keys/authenticator.ts";
 import { createHeldBodies } from "../limits/bodies.ts";
 import type { Admission, Limits } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
-import { Queues } from "../queue/queues.ts";
 import { Requests } from "../requests.ts";
 import { manualClock } from "../testing/manual-clock.ts";
 import { decodeAssignment } from "./assignment.ts";
 import { Decider, type DecisionPorts, type Question } from "./decide.ts";
+import { ModelQueues } from "../queue/queues.ts";
 
 interface Given {
   readonly spec?: object;
@@ -32,7 +32,7 @@ function rig({
 }: Given = {}) {
   const clock = manualClock(Date.parse("2026-11-01T12:00:00Z"));
   const models = new Models();
-  const queues = new Queues(models, clock);
+  const queues = new ModelQueues(models, clock);
   const metadata = { namespace: "apps", name: "chat", creationTimestamp: "2026-01-01T00:00:00Z" };
   const service = inferenceServiceSchema.parse({
     metadata,

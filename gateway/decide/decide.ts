@@ -8,21 +8,13 @@ import type { Models } from "../models/models.ts";
 import type { ServedModel } from "../models/served-model.ts";
 import type { Share } from "../queue/fair-queue.ts";
 import type { SlotResult } from "../queue/model-queue.ts";
-import type { Queues } from "../queue/queues.ts";
 import type { Requests, StartResult } from "../requests.ts";
 import { readTraceParent } from "../telemetry/span.ts";
 import { encodeAssignment } from "./assignment.ts";
-import {
-  type Call,
-  type CheckedRequest,
-  INFERENCE_PATHS,
-  promptPrefix,
-  readCall,
-  readPath,
-  readWaitSeconds,
-} from "./call.ts";
+import { type Call, type CheckedRequest, INFERENCE_PATHS, promptPrefix, readCall, readPath, readWaitSeconds } from "./call.ts";
 import type { Dialect, Refusal } from "./dialect.ts";
-import { permissionsOf, resolveModel } from "./resolve.ts";
+import { permissionsOf, resolveServedModel } from "./resolve.ts";
+import type { ModelQueues } from "../queue/queues.ts";
 
 export interface Question extends CheckedRequest {
   /** x-request-id, which Envoy generates; unique. */
@@ -44,7 +36,7 @@ export interface Grant {
   readonly authorization: string | undefined;
 }
 
-export type Decision =
+export type RequestDecision =
   | { readonly at: "granted"; readonly grant: Grant }
   | { readonly at: "refused"; readonly refusal: Refusal; readonly dialect: Dialect }
   | { readonly at: "left" };
@@ -53,7 +45,7 @@ type RefusedCaller = Extract<Authentication, { at: "refused" }>;
 
 export interface DecisionPorts {
   readonly models: Models;
-  readonly queues: Queues;
+  readonly queues: ModelQueues;
   readonly requests: Requests;
   readonly authenticate: Authenticator["authenticate"];
   /** Bodies that Envoy reads after a question about their headers alone. */
@@ -98,7 +90,7 @@ export class Decider {
   /** Called before Envoy reads the body of a request. Undefined: it may read it. */
   async refusalByHeaders(
     question: Pick<Question, "id" | "method" | "path" | "contentEncoding" | "headers">,
-  ): Promise<Extract<Decision, { at: "refused" }> | undefined> {
+  ): Promise<Extract<RequestDecision, { at: "refused" }> | undefined> {
     const read = readPath(question);
     if ("refusal" in read) return { at: "refused", ...read };
     const { dialect } = read;
@@ -112,10 +104,10 @@ export class Decider {
     return { at: "refused", refusal: TOO_MANY_BYTES, dialect };
   }
 
-  async decide(question: Question): Promise<Decision> {
+  async decide(question: Question): Promise<RequestDecision> {
     const call = readCall(question);
     if ("refusal" in call) return { at: "refused", ...call };
-    const refuse = (refusal: Refusal): Decision => ({ at: "refused", refusal, dialect: call.dialect });
+    const refuse = (refusal: Refusal): RequestDecision => ({ at: "refused", refusal, dialect: call.dialect });
     const { authenticate, bodies, clock } = this.#ports;
     bodies.arrived(question.id, question.bodyBytes);
     const waitSeconds = readWaitSeconds(text(question.headers["x-request-deadline"]), clock.nowMs());
@@ -147,7 +139,7 @@ export class Decider {
 
   async #find(call: Call, caller: Authenticated): Promise<ServedModel | Refusal> {
     const { models, upstreamTls, random } = this.#ports;
-    const model = await resolveModel(call, models, permissionsOf(models, caller), random);
+    const model = await resolveServedModel(call, models, permissionsOf(models, caller), random);
     if ("code" in model) return model;
     if (model.tlsName !== undefined && !upstreamTls.hasTrust) {
       const message = `${model.key} serves HTTPS, and this gateway has no CA to verify it. Ask an administrator to start the gateway with --upstream-ca (gateway.upstream.caSecretName in the chart).`;

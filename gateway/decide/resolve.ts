@@ -5,10 +5,10 @@ import type { ServedModel } from "../models/served-model.ts";
 import { type Call, shown } from "./call.ts";
 import type { Refusal } from "./dialect.ts";
 
-/** Services that the caller may use. For a key, the answer is immediate; for a Kubernetes user, it needs a review. */
+/** Services that the caller may use. Decided immediately for a key; for a Kubernetes user, by a review. */
 export interface Permissions {
   readonly mayUse: (key: string) => boolean;
-  /** Reviews the services for which `mayUse` had no answer. False if there were none. */
+  /** Reviews the services for which `mayUse` is undecided. False if there were none. */
   readonly review: () => Promise<boolean>;
   /** True if a review failed. */
   readonly isUnavailable: () => boolean;
@@ -20,9 +20,9 @@ export function permissionsOf(models: Models, caller: Authenticated): Permission
   let isUnavailable = false;
   return {
     mayUse: (key) => {
-      const answer = known.get(key);
-      if (answer === undefined) asked.add(key);
-      return answer ?? true;
+      const access = known.get(key);
+      if (access === undefined) asked.add(key);
+      return access ?? true;
     },
     review: async () => {
       const keys = [...asked];
@@ -30,7 +30,7 @@ export function permissionsOf(models: Models, caller: Authenticated): Permission
       await Promise.all(
         keys.map(async (key) => {
           const model = models.get(key);
-          const answer =
+          const access =
             model === undefined
               ? "forbidden"
               : await caller.mayUse({
@@ -38,8 +38,8 @@ export function permissionsOf(models: Models, caller: Authenticated): Permission
                   name: model.name,
                   names: models.namesOf(key),
                 });
-          if (answer === "unavailable") isUnavailable = true;
-          known.set(key, answer === "allowed");
+          if (access === "unavailable") isUnavailable = true;
+          known.set(key, access === "allowed");
         }),
       );
       return keys.length > 0;
@@ -52,7 +52,7 @@ export function permissionsOf(models: Models, caller: Authenticated): Permission
  * The service of a call. If services share a name, one is picked by weight, preferably a ready one. Services that the caller may
  * not use are treated as missing, so nothing about other tenants leaks.
  */
-export async function resolveModel(
+export async function resolveServedModel(
   call: Call,
   models: Models,
   permissions: Permissions,

@@ -15,11 +15,11 @@ import { anonymous } from "../keys/authenticator.ts";
 import { createHeldBodies } from "../limits/bodies.ts";
 import type { Limits } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
-import { Queues } from "../queue/queues.ts";
 import { Requests } from "../requests.ts";
 import { manualClock } from "../testing/manual-clock.ts";
 import { Decider } from "./decide.ts";
 import { serveDecisions } from "./server.ts";
+import { ModelQueues } from "../queue/queues.ts";
 
 const SPEC = { modelRef: "m", runtime: "llamacpp" };
 const lora = {
@@ -165,7 +165,7 @@ it("closes the connection of a question that a repeated one has replaced", async
 async function serveModels(socket: string, engine: Engine, signal: AbortSignal): Promise<void> {
   const clock = manualClock(Date.parse("2026-11-01T12:00:00Z"));
   const models = new Models();
-  const queues = new Queues(models, clock);
+  const queues = new ModelQueues(models, clock);
   const add = (namespace: string, name: string, year: number, spec: object = {}): void => {
     const metadata = { namespace, name, creationTimestamp: `${year}-01-01T00:00:00Z` };
     const service = inferenceServiceSchema.parse({ metadata, spec: { ...SPEC, parallelSlots: 64, ...spec } });

@@ -8,7 +8,7 @@ import type { Log } from "../../src/util/ports.ts";
 import { HEADERS } from "../envoy/names.ts";
 import { listModels, type ModelListing } from "../models/models.ts";
 import { type CheckedRequest, shown } from "./call.ts";
-import { type Decider, type Decision, refusalOfCaller } from "./decide.ts";
+import { type Decider, refusalOfCaller, type RequestDecision } from "./decide.ts";
 import { type Dialect, dialectOf, type Refusal, renderRefusal } from "./dialect.ts";
 
 /** Prefixes of the paths that Envoy asks, before and after it reads the body. */
@@ -26,11 +26,11 @@ export interface DecisionServerOptions {
   readonly socket: string;
   readonly decider: Decider;
   readonly listing: ModelListing;
-  /** What the gateway waits for before it can decide; undefined if it can. */
+  /** The reason why the gateway cannot decide yet; undefined if it can. */
   readonly notReady: () => string | undefined;
   /** Resolves once Envoy is open. An adopted Envoy may ask earlier; its questions wait. */
   readonly whenOpen: () => Promise<void>;
-  readonly onDecision: (decision: Decision, id: string) => void;
+  readonly onDecision: (decision: RequestDecision, id: string) => void;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
@@ -71,7 +71,7 @@ async function answer(
   const url = request.url ?? "/";
   if (url === "/healthz") return answerHealth(response, options);
   const [, question, path = url] = QUESTION.exec(url) ?? [];
-  // The body of a request for the list is not read; Envoy stops sending it once it has the answer.
+  // The body of a request for the list is not read; Envoy stops sending it once it has the response.
   const bodyStart = question === undefined ? "" : await readStart(request);
   if (bodyStart === undefined) return void response.destroy();
   if (options.notReady() === undefined) await options.whenOpen();
@@ -146,7 +146,7 @@ async function answerDecision(
   else response.destroy();
 }
 
-function grant(response: ServerResponse, { grant }: Decision & { readonly at: "granted" }): void {
+function grant(response: ServerResponse, { grant }: RequestDecision & { readonly at: "granted" }): void {
   const headers: Record<string, string> = {
     [HEADERS.cluster]: grant.cluster,
     [HEADERS.endpoint]: grant.addresses.join(","),
@@ -198,7 +198,7 @@ function decoded(name: string | undefined): string | undefined {
   }
 }
 
-/** The answer to a question of Envoy, which passes it to the client. */
+/** The response to a question of Envoy, which passes it to the client. */
 function refuse(response: ServerResponse, refusal: Refusal, dialect: Dialect, id: string): void {
   if (response.headersSent || response.destroyed) return;
   const { status, headers, body } = renderRefusal(refusal, dialect, id);

@@ -1,7 +1,7 @@
 /** Envoy's access log: the format of its lines, and their parser. It contains no prompt, query or key. Pure. */
 import { z } from "zod";
 import { parseJson } from "../../src/util/parse-json.ts";
-import { HEADERS, METADATA } from "./names.ts";
+import { HEADERS, METADATA_NAMESPACES } from "./names.ts";
 
 /** A finished request. */
 export interface FinishedRequest {
@@ -31,12 +31,12 @@ export interface FinishedRequest {
   readonly tokens?: { readonly in: number; readonly out: number; readonly cached: number };
 }
 
-const usage = (key: string) => `%DYNAMIC_METADATA(${METADATA.usage}:${key})%`;
+const usage = (key: string) => `%DYNAMIC_METADATA(${METADATA_NAMESPACES.usage}:${key})%`;
 
 /** Envoy writes null for missing values. */
 export function renderLogFormat(): Readonly<Record<string, unknown>> {
   return {
-    ticket: `%DYNAMIC_METADATA(${METADATA.decision}:${HEADERS.ticket})%`,
+    ticket: `%DYNAMIC_METADATA(${METADATA_NAMESPACES.decision}:${HEADERS.ticket})%`,
     id: "%REQ(X-REQUEST-ID)%",
     status: "%RESPONSE_CODE%",
     flags: "%RESPONSE_FLAGS%",

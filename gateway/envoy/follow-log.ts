@@ -5,7 +5,7 @@ import path from "node:path";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { repeat } from "../../src/util/repeat.ts";
 
-export interface FollowOptions {
+export interface LogOptions {
   readonly file: string;
   /** Position up to which the previous process read. If undefined, reading starts at the end. */
   readonly from: LogPosition | undefined;
@@ -34,7 +34,7 @@ const CHUNK_BYTES = 256 * 1024;
 const RECHECK_MS = 1_000;
 
 /** Resolves when following. */
-export async function followFile(options: FollowOptions): Promise<FollowedFile> {
+export async function followFile(options: LogOptions): Promise<FollowedFile> {
   const follower = new Follower(options);
   await follower.start();
   return { settle: () => follower.read(), size: () => follower.offset };
@@ -42,7 +42,7 @@ export async function followFile(options: FollowOptions): Promise<FollowedFile> 
 
 class Follower {
   offset = 0;
-  readonly #options: FollowOptions;
+  readonly #options: LogOptions;
   #handle: FileHandle | undefined;
   #inode = 0;
   #rest = "";
@@ -50,7 +50,7 @@ class Follower {
   #reading: Promise<void> | undefined;
   #isAgain = false;
 
-  constructor(options: FollowOptions) {
+  constructor(options: LogOptions) {
     this.#options = options;
   }
 

@@ -27,7 +27,7 @@ export const STEERING_PREFIXES = ["x-metalbridge-", "x-gateway-destination-endpo
 export const CREDENTIAL_HEADERS = ["authorization", "x-api-key", "proxy-authorization", "cookie"] as const;
 
 /** Namespaces of Envoy's dynamic metadata. */
-export const METADATA = {
+export const METADATA_NAMESPACES = {
   request: "metalbridge.request",
   usage: "metalbridge.usage",
   decision: "envoy.filters.http.ext_authz",

@@ -4,7 +4,7 @@ import { hashKey, keySecret, keyText } from "../../src/gateway/key-secret.ts";
 import type { RequestHeaders } from "./authentication.ts";
 import { type AuthenticatorPorts, createAuthenticator } from "./authenticator.ts";
 import { createKeyIndex } from "./key-index.ts";
-import type { UserAnswer } from "./users.ts";
+import type { UserLookup } from "./users.ts";
 
 const TEXT = keyText(new Uint8Array(32).fill(7));
 const OTHER = keyText(new Uint8Array(32).fill(8));
@@ -130,14 +130,14 @@ test.each([
 
 test("other credentials are reviewed as tokens of Kubernetes only where that is enabled, and keys never", async () => {
   const reviewed: string[] = [];
-  const answers: Record<string, UserAnswer["at"]> = { good: "user", bad: "stranger", later: "unavailable" };
+  const responses: Record<string, UserLookup["at"]> = { good: "user", bad: "stranger", later: "unavailable" };
   const { put, ask } = setUp({
     identifyUser: async (token) => {
       reviewed.push(token);
-      const at = answers[token] ?? "stranger";
+      const at = responses[token] ?? "stranger";
       const mayUse = async () => "allowed" as const;
       const caller = { id: `user:${token}`, owner: token, mayUse, priority: "normal", weight: 1, limits: {} };
-      return (at === "user" ? { at, caller } : { at, why: "" }) as UserAnswer;
+      return (at === "user" ? { at, caller } : { at, why: "" }) as UserLookup;
     },
   });
   put("ada", keyOf(TEXT));

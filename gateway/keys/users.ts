@@ -6,12 +6,12 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { Authenticated, UseResult } from "./authentication.ts";
 
-export type UserAnswer =
+export type UserLookup =
   | { readonly at: "user"; readonly caller: Authenticated }
   | { readonly at: "stranger" }
   | { readonly at: "unavailable"; readonly why: string };
 
-export type IdentifyUser = (token: string) => Promise<UserAnswer>;
+export type IdentifyUser = (token: string) => Promise<UserLookup>;
 
 /** `use` on `inferenceservices/use`, which exists only as a name for RBAC. */
 const RIGHT = { group: GROUP, resource: "inferenceservices", subresource: "use", verb: "use" } as const;

@@ -49,7 +49,7 @@ export function createHeldBodies(maxBodyBytes: number): HeldBodies {
   };
   return {
     take: (id, caller, announced, nowMs) => {
-      // Envoy asks again if it did not receive the answer.
+      // Envoy asks again if it did not receive the response.
       release(id);
       for (const [old, { since }] of held) {
         if (nowMs - since < MAX_HELD_MS) break;

@@ -43,7 +43,7 @@ const UNITS: Readonly<Record<LimitName, string>> = {
 };
 
 /** `waitMs` is the time until a retry can succeed. */
-export function refuse(limits: KeyLimits, limit: LimitName, waitMs: number): Admission {
+export function refusalFor(limits: KeyLimits, limit: LimitName, waitMs: number): Admission {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1_000));
   const what = `This API key has reached its limit of ${limits[limit] ?? 0} ${UNITS[limit]}.`;
   const message =
@@ -61,8 +61,9 @@ export interface Spent {
 /** Undefined if tokens are left: the size of a request is known only at its end. Budgets start at midnight UTC. */
 export function checkBudget(limits: KeyLimits, spent: Spent, nowMs: number): Admission | undefined {
   const { tokensPerDay = Number.POSITIVE_INFINITY, tokensPerMonth = Number.POSITIVE_INFINITY } = limits;
-  if (spent.thisMonth >= tokensPerMonth) return refuse(limits, "tokensPerMonth", nextMonthMs(nowMs) - nowMs);
-  if (spent.today >= tokensPerDay) return refuse(limits, "tokensPerDay", nextDayMs(nowMs) - nowMs);
+  if (spent.thisMonth >= tokensPerMonth)
+    return refusalFor(limits, "tokensPerMonth", nextMonthMs(nowMs) - nowMs);
+  if (spent.today >= tokensPerDay) return refusalFor(limits, "tokensPerDay", nextDayMs(nowMs) - nowMs);
   return undefined;
 }
 

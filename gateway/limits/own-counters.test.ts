@@ -72,7 +72,7 @@ test("a refused key is admitted after the time in Retry-After, once its requests
       const refusal = counters.check(key, limits, nowMs);
       if (refusal?.at !== "refused") return;
       let laterMs = nowMs + refusal.retryAfterSeconds * 1_000;
-      // The other bucket may need longer: each answer names its own time.
+      // The other bucket may need longer: each response names its own time.
       const second = counters.check(key, limits, laterMs);
       if (second?.at === "refused") {
         expect(second.limit).not.toBe(refusal.limit);

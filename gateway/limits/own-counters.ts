@@ -1,6 +1,6 @@
 /** Counters of concurrent requests, requests and tokens per minute in this process. Pure: time is an argument. */
 import type { KeyLimits } from "../../src/gateway/key.ts";
-import { type Admission, refuse } from "./limits.ts";
+import { type Admission, refusalFor } from "./limits.ts";
 
 export interface LimitedKey {
   readonly id: string;
@@ -82,11 +82,11 @@ function refilled(bucket: Bucket | undefined, perMinute: number | undefined, now
 function refusalOf({ limits }: LimitedKey, counters: Counters): Admission | undefined {
   const { share, inFlight, requests, tokens } = counters;
   if (share.concurrentRequests !== undefined && inFlight.size >= share.concurrentRequests)
-    return refuse(limits, "concurrentRequests", RETRY_CONCURRENT_MS);
+    return refusalFor(limits, "concurrentRequests", RETRY_CONCURRENT_MS);
   const requestMs = waitOf(requests, share.requestsPerMinute);
-  if (requestMs > 0) return refuse(limits, "requestsPerMinute", requestMs);
+  if (requestMs > 0) return refusalFor(limits, "requestsPerMinute", requestMs);
   const tokenMs = waitOf(tokens, share.tokensPerMinute);
-  return tokenMs > 0 ? refuse(limits, "tokensPerMinute", tokenMs) : undefined;
+  return tokenMs > 0 ? refusalFor(limits, "tokensPerMinute", tokenMs) : undefined;
 }
 
 function waitOf(bucket: Bucket | undefined, perMinute: number | undefined): number {

@@ -62,12 +62,12 @@ test.skipIf(whyNoRedis !== undefined)(
     const many = { concurrentRequests: 5 };
     const tickets = Array.from({ length: 20 }, (_, index) => `t${index}`);
     const gatewayOf = (index: number) => (index % 2 === 0 ? first : second);
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       tickets.map((ticket, index) => gatewayOf(index).ask("a", many, ticket)),
     );
-    expect(answers.filter((answer) => answer === "admitted")).toHaveLength(5);
-    expect(new Set(answers)).toEqual(new Set(["admitted", "concurrentRequests"]));
-    const admitted = answers.indexOf("admitted");
+    expect(responses.filter((response) => response === "admitted")).toHaveLength(5);
+    expect(new Set(responses)).toEqual(new Set(["admitted", "concurrentRequests"]));
+    const admitted = responses.indexOf("admitted");
     gatewayOf(admitted).end(`t${admitted}`);
     await vi.waitFor(async () => expect(await second.ask("a", many, "next")).toBe("admitted"), within);
     expect(await first.ask("a", many, "more")).toBe("concurrentRequests");
@@ -107,15 +107,15 @@ test.skipIf(whyNoRedis !== undefined)(
     const { first, second } = two;
     const limits = { concurrentRequests: 4 };
     redis.freeze();
-    const answers = [await first.ask("a", limits, "f0")];
-    // This one waited for the answer, later ones do not.
+    const responses = [await first.ask("a", limits, "f0")];
+    // This one waited for the response, later ones do not.
     first.waits.length = 0;
-    for (let index = 1; index < 20; index += 1) answers.push(await first.ask("a", limits, `f${index}`));
+    for (let index = 1; index < 20; index += 1) responses.push(await first.ask("a", limits, `f${index}`));
     expect(first.waits).not.toContain(2_000);
-    expect(answers.filter((answer) => answer === "admitted")).toHaveLength(2);
+    expect(responses.filter((response) => response === "admitted")).toHaveLength(2);
     expect(await second.ask("a", limits, "s")).toBe("admitted");
     expect(first.lines).toEqual(["shared counters are unavailable; counting in this process"]);
-    for (const index of answers.keys()) first.end(`f${index}`);
+    for (const index of responses.keys()) first.end(`f${index}`);
     redis.thaw();
     await redis.stop();
     expect(await first.ask("b", limits, "dead")).toBe("admitted");
@@ -126,7 +126,7 @@ test.skipIf(whyNoRedis !== undefined)(
     }, within);
     expect(first.lines.at(-1)).toBe("shared counters are available again");
     const shared = await Promise.all([1, 2, 3, 4, 5].map((index) => first.ask("c", limits, `c${index}`)));
-    expect(shared.filter((answer) => answer === "admitted")).toHaveLength(4);
+    expect(shared.filter((response) => response === "admitted")).toHaveLength(4);
     expect(await second.ask("c", limits, "c6")).toBe("concurrentRequests");
   },
 );

@@ -200,10 +200,10 @@ function readReply(reply: unknown): SharedAdmission {
   return limit === undefined ? { at: "unavailable" } : { at: "refused", limit, waitMs: Number(waitMs) };
 }
 
-/** Rejects after `ms`. Later rejections of the promise are ignored. */
+/** Rejects after `ms`. A promise that rejects later is ignored. */
 function within<T>(clock: Clock, ms: number, promise: Promise<T>): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const cancel = clock.after(ms, () => reject(new Error(`no answer within ${ms} ms`)));
+    const cancel = clock.after(ms, () => reject(new Error(`no reply within ${ms} ms`)));
     promise.then(resolve, reject).finally(cancel);
   });
 }

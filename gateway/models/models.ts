@@ -1,11 +1,6 @@
 /** All services that the gateway serves, by name, and their list for a caller in the shape of OpenAI's and Anthropic's APIs. */
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import {
-  createPublicNames,
-  type MayUse,
-  type NameShare,
-  serviceNamesOf,
-} from "../../src/gateway/public-names.ts";
+import { createPublicNames, type MayUse, type NameShare, serviceNamesOf } from "../../src/gateway/public-names.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Authenticated, Authentication, RequestHeaders } from "../keys/authentication.ts";
 import { type ServedModel, servedModel, serviceOfSlice } from "./served-model.ts";
@@ -78,12 +73,12 @@ export interface ListedModel {
 }
 
 /** Each model once: a service by its own name if it has that name, else by its full name; an adapter by its name. */
-export async function listedModels(models: Models, caller: Authenticated): Promise<ListedModel[]> {
+async function listedModels(models: Models, caller: Authenticated): Promise<ListedModel[]> {
   const usable = new Set<string>();
   await Promise.all(
     [...models.list()].map(async ({ key, namespace, name }) => {
-      const answer = await caller.mayUse({ namespace, name, names: models.namesOf(key) });
-      if (answer === "allowed") usable.add(key);
+      const access = await caller.mayUse({ namespace, name, names: models.namesOf(key) });
+      if (access === "allowed") usable.add(key);
     }),
   );
   const mayUse = (key: string): boolean => usable.has(key);
@@ -110,7 +105,7 @@ export function renderModels(listed: readonly ListedModel[]): Readonly<Record<st
   };
 }
 
-export function renderModel({ name, aliases, model }: ListedModel) {
+function renderModel({ name, aliases, model }: ListedModel) {
   const created = Date.parse(model.createdAt);
   return {
     id: name,

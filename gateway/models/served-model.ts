@@ -22,7 +22,7 @@ export interface ModelEndpoint {
  * ready: at least one replica is ready. starting: replicas are expected. idle: a request wakes it. off: no replicas are expected,
  * because the service is stopped or its objects need a correction.
  */
-export type ModelState = "ready" | "starting" | "idle" | "off";
+export type ServedState = "ready" | "starting" | "idle" | "off";
 
 export interface ServedModel {
   /** `namespace/name`. */
@@ -44,7 +44,7 @@ export interface ServedModel {
   /** The engine keeps connections open after a request. */
   readonly keepsConnections: boolean;
   readonly endpoints: readonly ModelEndpoint[];
-  readonly state: ModelState;
+  readonly state: ServedState;
   /** Why no replica is ready, for the client. */
   readonly reason: string | undefined;
   /** Requests with the same prompt prefix prefer the same replica. */

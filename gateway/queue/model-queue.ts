@@ -34,7 +34,7 @@ export interface EndedRequest {
 interface Pending {
   readonly request: SlotRequest;
   readonly since: number;
-  readonly answer: (result: SlotResult) => void;
+  readonly resolve: (result: SlotResult) => void;
 }
 
 /** Maximum number of waiting requests per slot. Beyond it, a request is refused, because it would wait for minutes. */
@@ -79,14 +79,14 @@ export class ModelQueue {
   update({ endpoints, slots, state }: ServedModel, gateways: number): void {
     this.#isOff = state === "off";
     this.#replicas.set(endpoints, Math.ceil(slots / gateways), this.#clock.monotonicMs());
-    if (this.#isOff) this.#answerAll({ at: "off" });
+    if (this.#isOff) this.#resolveAll({ at: "off" });
     else this.#assign();
   }
 
   /** Must be called when the model was deleted. */
   close(): void {
     this.#isOff = true;
-    this.#answerAll({ at: "off" });
+    this.#resolveAll({ at: "off" });
   }
 
   acquire(request: SlotRequest): Promise<SlotResult> | SlotResult {
@@ -145,25 +145,25 @@ export class ModelQueue {
       const item: Pending = {
         request,
         since: now,
-        answer: (result) => {
+        resolve: (result) => {
           stop();
           resolve(result);
         },
       };
       const waiting: Waiting<Pending> = { share: request.share, item };
       const leave = (): void => {
-        if (this.#queue.remove(waiting)) item.answer({ at: "left" });
+        if (this.#queue.remove(waiting)) item.resolve({ at: "left" });
       };
       const cancelDeadline = this.#clock.after(Math.max(0, request.deadlineMs - now), () => {
         const position = 1 + this.#queue.order(this.#meanSeconds).indexOf(waiting);
-        if (this.#queue.remove(waiting)) item.answer({ at: "timeout", position });
+        if (this.#queue.remove(waiting)) item.resolve({ at: "timeout", position });
       });
       this.#queue.push(waiting);
       request.signal.addEventListener("abort", leave, { once: true });
       if (request.signal.aborted) leave();
       if (this.#queue.size <= Math.max(MIN_WAITING, WAITING_PER_SLOT * this.capacity)) return;
       const excess = this.#queue.removeExcess(waiting);
-      excess.item.answer({ at: "full", waiting: this.#queue.size });
+      excess.item.resolve({ at: "full", waiting: this.#queue.size });
     });
   }
 
@@ -175,12 +175,12 @@ export class ModelQueue {
       if (next === undefined) return;
       const addresses = this.#replicas.take(now, next.item.request.affinity) ?? [];
       this.#charged.set(next.share, this.#meanSeconds);
-      next.item.answer({ at: "assigned", addresses, waitedMs: now - next.item.since });
+      next.item.resolve({ at: "assigned", addresses, waitedMs: now - next.item.since });
     }
   }
 
-  #answerAll(result: SlotResult): void {
+  #resolveAll(result: SlotResult): void {
     for (let next = this.#queue.next(0); next !== undefined; next = this.#queue.next(0))
-      next.item.answer(result);
+      next.item.resolve(result);
   }
 }

@@ -2,14 +2,14 @@ import { expect, test } from "vitest";
 import type { ServedModel } from "../models/served-model.ts";
 import { exampleModel } from "../testing/example-model.ts";
 import { manualClock } from "../testing/manual-clock.ts";
-import { Queues, reportQueues } from "./queues.ts";
+import { reportQueues, ModelQueues } from "./queues.ts";
 
 const model = exampleModel(["a", "b"]);
 
 function rig() {
   const clock = manualClock();
   const models = new Map<string, ServedModel>([[model.key, model]]);
-  const queues = new Queues({ get: (key) => models.get(key), list: () => models.values() }, clock);
+  const queues = new ModelQueues({ get: (key) => models.get(key), list: () => models.values() }, clock);
   queues.refresh(model.key);
   const acquire = async (flow = "key", user?: string) =>
     queues.get(model.key)?.acquire({

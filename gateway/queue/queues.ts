@@ -5,7 +5,7 @@ import { compareText } from "../../src/util/text.ts";
 import type { Models } from "../models/models.ts";
 import { ModelQueue } from "./model-queue.ts";
 
-export class Queues {
+export class ModelQueues {
   readonly #models: Pick<Models, "get" | "list">;
   readonly #clock: Clock;
   readonly #queues = new Map<string, ModelQueue>();
@@ -58,7 +58,7 @@ export class Queues {
 }
 
 /** The queues by service. The report names keys, but no users behind them. */
-export function reportQueues(queues: Queues): RequestQueues {
+export function reportQueues(queues: ModelQueues): RequestQueues {
   const reported = Array.from(queues.list(), ([service, queue]) => reportQueue(service, queue));
   return { queues: reported.sort((a, b) => compareText(a.service, b.service)) };
 }

@@ -62,13 +62,13 @@ interface Body {
 /** A collector, and an exporter that sends to it. */
 async function startCollector() {
   const bodies: { path: string | undefined; body: Body }[] = [];
-  const answer = { status: 200 };
+  const scripted = { status: 200 };
   const server = createServer((request, response) => {
     let text = "";
     request.setEncoding("utf8").on("data", (part: string) => (text += part));
     request.on("end", () => {
       bodies.push({ path: request.url, body: JSON.parse(text) });
-      response.writeHead(answer.status).end();
+      response.writeHead(scripted.status).end();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -82,18 +82,18 @@ async function startCollector() {
   const ports = { gateway: "g1", clock: systemClock, log: quietLog, signal: ending.signal };
   const exporter = createTelemetryExporter({ ...ports, endpoint: `http://127.0.0.1:${port}/` });
   const sent = (path: string) => bodies.filter((one) => one.path === path).map(({ body }) => body);
-  return { exporter, answer, sent };
+  return { exporter, scripted, sent };
 }
 
 test("a collector gets spans in batches, and one that fails only loses them", async () => {
-  const { exporter, answer, sent } = await startCollector();
+  const { exporter, scripted, sent } = await startCollector();
   const batches = () =>
     sent("/v1/traces").map(({ resourceSpans }) => resourceSpans?.[0]?.scopeSpans[0]?.spans.length);
   exporter.add(ended);
   exporter.add(ended);
   await exporter.flush();
   await exporter.flush();
-  answer.status = 500;
+  scripted.status = 500;
   for (let index = 0; index < 5_000; index += 1) exporter.add(ended);
   await exporter.flush();
   await exporter.flush();
@@ -101,13 +101,13 @@ test("a collector gets spans in batches, and one that fails only loses them", as
 });
 
 test("a collector gets histograms since the start, of requests, first bytes and tokens that are not estimated", async () => {
-  const { exporter, answer, sent } = await startCollector();
+  const { exporter, scripted, sent } = await startCollector();
   await exporter.flush();
   expect(sent("/v1/metrics")).toEqual([]);
-  answer.status = 500;
+  scripted.status = 500;
   exporter.add({ ...ended, finished: { ...ended.finished, firstByteMs: 300 } });
   await exporter.flush();
-  answer.status = 200;
+  scripted.status = 200;
   exporter.add({ ...ended, tokens: { ...ended.tokens, isEstimated: true } });
   exporter.add({ ...ended, finished: { ...ended.finished, status: 503, firstByteMs: 1 } });
   await exporter.flush();

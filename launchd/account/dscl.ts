@@ -62,7 +62,7 @@ async function freeId(dscl: (...args: readonly string[]) => Promise<string>): Pr
 }
 
 /** Parses lines `Key: value`. A value with spaces is on the next line after a space. Pure. */
-export function parseRecord(text: string): ReadonlyMap<string, string> {
+function parseRecord(text: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>();
   let key: string | undefined;
   for (const line of text.split("\n")) {

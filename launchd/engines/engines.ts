@@ -9,16 +9,7 @@ import type { Command } from "../../src/util/command.ts";
 import { removeTree, replaceFile } from "../account-files.ts";
 import { replaceLink } from "../apply.ts";
 import { partialName, replaceFolder, syncTree } from "../release/stage.ts";
-import {
-  changesOf,
-  enginePlaces,
-  type InstalledEngine,
-  leftoversIn,
-  listEngines,
-  PROGRAM,
-  recordedFrom,
-  versionPlaces,
-} from "./store.ts";
+import { changesOf, enginePlaces, type InstalledEngine, leftoversIn, listEngines, PROGRAM, recordedFrom, versionPlaces } from "./store.ts";
 import { type FolderContents, invalidArchive, tapChunks, unpackEngine } from "./unpack.ts";
 
 export interface EngineStore {
@@ -181,11 +172,11 @@ async function openSource(from: string): Promise<AsyncIterable<unknown>> {
     if (!found.isFile()) throw invalidArchive(`${from} is not a regular file`);
     return createReadStream(from);
   }
-  const answer = await fetch(from).catch((cause: unknown) => {
+  const response = await fetch(from).catch((cause: unknown) => {
     throw invalidArchive(`${from} cannot be fetched: ${reasonOf(cause)}`, cause);
   });
-  if (!answer.ok || answer.body === null) throw invalidArchive(`${from} answers ${answer.status}`);
-  return bytesOf(answer.body, from);
+  if (!response.ok || response.body === null) throw invalidArchive(`${from} answers ${response.status}`);
+  return bytesOf(response.body, from);
 }
 
 async function* bytesOf(body: AsyncIterable<unknown>, from: string): AsyncIterable<unknown> {

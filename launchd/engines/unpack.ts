@@ -25,7 +25,7 @@ export interface UnpackLimits {
 }
 
 /** An engine with the libraries of a GPU vendor takes about 2 GiB. */
-export const UNPACK_LIMITS: UnpackLimits = { bytes: 8 * 2 ** 30, entries: 20_000 };
+const UNPACK_LIMITS: UnpackLimits = { bytes: 8 * 2 ** 30, entries: 20_000 };
 const MAX_DEPTH = 32;
 const MAX_PATH = 1_024;
 const SET_ID = 0o6000;

@@ -5,7 +5,7 @@ import { LAUNCHD_LABEL } from "../../src/api/group.ts";
 /** system: starts at boot, under its own account. user: a LaunchAgent that runs as the user from login to logout. */
 const scopeSchema = z.enum(["system", "user"]);
 
-export type Scope = z.infer<typeof scopeSchema>;
+export type InstallScope = z.infer<typeof scopeSchema>;
 
 export const installLayoutSchema = z
   .object({
@@ -38,7 +38,7 @@ export const UNIT = "metalbridge-agent.service";
 
 export interface LayoutInput {
   readonly platform: "darwin" | "linux";
-  readonly scope: Scope;
+  readonly scope: InstallScope;
   /** All paths are below this folder; "" for the real root. */
   readonly root: string;
   readonly home: string;

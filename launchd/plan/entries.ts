@@ -5,21 +5,21 @@ import { installLayoutSchema, placesBelow } from "../layout/layout.ts";
 import { renderAgentPlist } from "../plist/agent-plist.ts";
 import { renderUnit } from "../systemd/unit.ts";
 
-export type Owner = "installer" | "account";
+export type EntryOwner = "installer" | "account";
 
 /** The desired state of a path. `keepsExisting`: an existing file is never changed. */
 export type InstallEntry =
-  | { readonly kind: "folder"; readonly path: string; readonly owner: Owner; readonly mode: number }
+  | { readonly kind: "folder"; readonly path: string; readonly owner: EntryOwner; readonly mode: number }
   | {
       readonly kind: "file";
       readonly path: string;
-      readonly owner: Owner;
+      readonly owner: EntryOwner;
       readonly mode: number;
       readonly text: string;
       readonly keepsExisting: boolean;
     }
   /** A file that root may have created. Its owner is corrected while the folder belongs to root; it is never created. */
-  | { readonly kind: "found"; readonly path: string; readonly owner: Owner; readonly mode: number }
+  | { readonly kind: "found"; readonly path: string; readonly owner: EntryOwner; readonly mode: number }
   | { readonly kind: "link"; readonly path: string; readonly target: string };
 
 /** The content of `install.json`, for upgrade and uninstall. Keys of a newer version are ignored, so that a rollback can read the file. */
@@ -39,7 +39,7 @@ export interface ProvidedFiles {
   readonly kubeconfig?: string | undefined;
 }
 
-export const DEFAULT_CONFIG = `# Settings of the agent; docs/configuration.md lists all keys. Restart with: metalbridge restart
+const DEFAULT_CONFIG = `# Settings of the agent; docs/configuration.md lists all keys. Restart with: metalbridge restart
 `;
 
 export function definitionOf({ layout, drainSeconds }: Choices): string {
@@ -47,7 +47,7 @@ export function definitionOf({ layout, drainSeconds }: Choices): string {
 }
 
 /** The entries in the order of their creation. The definition is last, because it must not name files that do not exist yet. */
-export function entriesOf(choices: Choices, given: ProvidedFiles = {}): readonly InstallEntry[] {
+export function installEntriesOf(choices: Choices, given: ProvidedFiles = {}): readonly InstallEntry[] {
   const { layout } = choices;
   const { prefix, stateDir, agentLog, crashLog, configFile, kubeconfig } = layout;
   const { versions, current, choices: choicesFile } = placesBelow(prefix);
@@ -73,10 +73,16 @@ export function entriesOf(choices: Choices, given: ProvidedFiles = {}): readonly
   ];
 }
 
-function folder(path: string, owner: Owner, mode: number): InstallEntry {
+function folder(path: string, owner: EntryOwner, mode: number): InstallEntry {
   return { kind: "folder", path, owner, mode };
 }
 
-function file(path: string, owner: Owner, mode: number, text: string, keepsExisting = false): InstallEntry {
+function file(
+  path: string,
+  owner: EntryOwner,
+  mode: number,
+  text: string,
+  keepsExisting = false,
+): InstallEntry {
   return { kind: "file", path, owner, mode, text, keepsExisting };
 }

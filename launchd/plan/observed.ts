@@ -1,6 +1,6 @@
 /** The observed state of an installation. */
-import type { AgentReply } from "../../src/api/agent-answer.ts";
 import type { InstallEntry } from "./entries.ts";
+import type { AgentStatus } from "../../src/api/agent-status.ts";
 
 /** The state of our label or unit in the service manager, with the manager's own codes and states. */
 export type ManagedJob =
@@ -29,7 +29,7 @@ export type ObservedAgent =
   | { readonly at: "none" }
   /** The socket belongs to another user, or did not answer in time. No step depends on it. */
   | { readonly at: "unknown"; readonly why: string }
-  | ({ readonly at: "answers" } & AgentReply);
+  | ({ readonly at: "answers" } & AgentStatus);
 
 export type EntryState =
   | { readonly is: "correct" }

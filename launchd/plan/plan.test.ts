@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { layoutFor } from "../layout/layout.ts";
-import { entriesOf } from "./entries.ts";
 import { assessHealth } from "./health.ts";
 import { planCleanup, planInstall, planRollback } from "./install.ts";
 import type { ManagedJob, ObservedAgent, ObservedInstallation } from "./observed.ts";
 import { installRefusalOf } from "./refuse.ts";
 import { planUninstall } from "./uninstall.ts";
 import { compareReleases, isVersion } from "./version.ts";
+import { installEntriesOf } from "./entries.ts";
 
 const layout = layoutFor({ platform: "darwin", scope: "system", root: "", home: "/Users/me", uid: 501 });
-const entries = entriesOf({ layout, drainSeconds: 30 });
+const entries = installEntriesOf({ layout, drainSeconds: 30 });
 const wanted = entries.map((entry) => ({ entry, state: { is: "correct" } as const }));
 const missing = entries.map((entry) => ({ entry, state: { is: "missing" } as const }));
 const loaded: ManagedJob = {

@@ -1,5 +1,5 @@
 /** The steps of install, upgrade and uninstall. Each is safe to repeat. */
-import type { InstallEntry, Owner } from "./entries.ts";
+import type { InstallEntry, EntryOwner } from "./entries.ts";
 
 export type InstallStep =
   | { readonly do: "create account"; readonly name: string }
@@ -17,7 +17,7 @@ export type InstallStep =
   | { readonly do: "unload" }
   | { readonly do: "forget" }
   | { readonly do: "stop engines"; readonly count: number | undefined }
-  | { readonly do: "remove"; readonly path: string; readonly owner: Owner }
+  | { readonly do: "remove"; readonly path: string; readonly owner: EntryOwner }
   /** For a folder that may hold files of other programs. */
   | { readonly do: "remove if empty"; readonly path: string };
 

@@ -4,12 +4,12 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type Command, commandFailure } from "../../src/util/command.ts";
 import { UNIT } from "../layout/layout.ts";
 import type { ManagedJob } from "../plan/observed.ts";
-import type { Supervisor } from "../ports.ts";
+import type { ServiceManager } from "../ports.ts";
 
 const PROPERTIES =
   "LoadState,ActiveState,SubState,MainPID,NRestarts,ExecMainStatus,FragmentPath,UnitFileState";
 
-export function createSystemctl(run: Command, definition: string): Supervisor {
+export function createSystemctl(run: Command, definition: string): ServiceManager {
   const call = async (...args: readonly string[]): Promise<void> => {
     const result = await run("systemctl", args);
     if (result.exitCode !== 0)

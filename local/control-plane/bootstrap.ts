@@ -4,14 +4,7 @@ import { priorityClasses } from "../../controller/pods/workload/priorities.ts";
 import { clusterAccess } from "../../src/api/access/cluster.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, NAMESPACE_HOSTS, NAMESPACE_JOIN, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
-import {
-  ADMISSION_POLICIES,
-  ADMISSION_POLICY_BINDINGS,
-  CLUSTER_ROLES,
-  FLOW_SCHEMAS,
-  PRIORITY_CLASSES,
-  PRIORITY_LEVELS,
-} from "../../src/kube/kinds.ts";
+import { ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, CLUSTER_ROLES, FLOW_SCHEMAS, PRIORITY_CLASSES, PRIORITY_LEVELS } from "../../src/kube/kinds.ts";
 import { objectPath } from "../../src/kube/paths.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { truncate } from "../../src/util/text.ts";
@@ -68,13 +61,13 @@ function pathOf({ kind, metadata: { name } }: KubeObject): string {
 }
 
 async function apply(access: ApiAccess, path: string, object: unknown): Promise<void> {
-  const reply = await callApi(access, {
+  const response = await callApi(access, {
     method: "PATCH",
     path: `${path}?fieldManager=metalbridge-up&force=true`,
     body: JSON.stringify(object),
     contentType: APPLY,
   });
-  if (reply.status >= 300) throw installFailed(path, reply.body);
+  if (response.status >= 300) throw installFailed(path, response.body);
 }
 
 /**
@@ -84,8 +77,8 @@ async function apply(access: ApiAccess, path: string, object: unknown): Promise<
 async function established(access: ApiAccess, name: string): Promise<void> {
   const deadline = performance.now() + ESTABLISHED_WITHIN_MS;
   for (;;) {
-    const reply = await callApi(access, { method: "GET", path: `${CRDS_PATH}/${name}` });
-    const conditions = reply.status === 200 ? conditionsOf(reply.body) : [];
+    const response = await callApi(access, { method: "GET", path: `${CRDS_PATH}/${name}` });
+    const conditions = response.status === 200 ? conditionsOf(response.body) : [];
     if (conditions.some((condition) => condition.type === "Established" && condition.status === "True")) {
       if (await isListable(access, name)) return;
     }
@@ -101,8 +94,11 @@ async function established(access: ApiAccess, name: string): Promise<void> {
 /** `hosts.metalbridge.dev` is listed at /apis/metalbridge.dev/v1alpha1/hosts. */
 async function isListable(access: ApiAccess, crdName: string): Promise<boolean> {
   const plural = crdName.slice(0, crdName.indexOf("."));
-  const reply = await callApi(access, { method: "GET", path: `/apis/${GROUP}/${VERSION}/${plural}?limit=1` });
-  return reply.status === 200;
+  const response = await callApi(access, {
+    method: "GET",
+    path: `/apis/${GROUP}/${VERSION}/${plural}?limit=1`,
+  });
+  return response.status === 200;
 }
 
 interface CrdCondition {

@@ -2,7 +2,7 @@
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import type { PartsConfig } from "./config.ts";
-import { isExecutable } from "./parts.ts";
+import { isExecutableFile } from "./parts.ts";
 
 export function findLlamaServer(config: PartsConfig): string | undefined {
   return find("llama-server", config.llamaServer, path.join("bin", "llama-server"), config);
@@ -25,7 +25,7 @@ function find(
 ): string | undefined {
   const onPath = programFolders.map((folder) => path.join(folder, name));
   const cached = versionsIn(path.join(cacheDir, name)).map((version) => path.join(version, inCache));
-  return [...(configured === undefined ? [] : [configured]), ...onPath, ...cached].find(isExecutable);
+  return [...(configured === undefined ? [] : [configured]), ...onPath, ...cached].find(isExecutableFile);
 }
 
 /** Newest version first, without unfinished folders, whose names start with a dot. */

@@ -20,7 +20,7 @@ export interface ClusterParts {
 /** Paths of the programs. etcd and kube-apiserver are required. Throws ClusterPartsMissing. */
 export function findClusterParts(config: PartsConfig): ClusterParts {
   const folders = partFolders(config);
-  const find = (name: string) => folders.map((folder) => path.join(folder, name)).find(isExecutable);
+  const find = (name: string) => folders.map((folder) => path.join(folder, name)).find(isExecutableFile);
   const etcd = find("etcd");
   const kubeApiserver = find("kube-apiserver");
   if (etcd === undefined || kubeApiserver === undefined) {
@@ -58,7 +58,7 @@ export function partFolders(config: PartsConfig): readonly string[] {
 }
 
 /** A file that this user may run. */
-export function isExecutable(file: string): boolean {
+export function isExecutableFile(file: string): boolean {
   try {
     accessSync(file, constants.X_OK);
     return true;

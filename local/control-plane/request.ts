@@ -7,7 +7,7 @@ export interface ApiAccess {
   readonly token: string;
 }
 
-export interface ApiReply {
+export interface ApiResponse {
   readonly status: number;
   readonly body: string;
 }
@@ -21,7 +21,7 @@ interface Call {
 }
 
 /** Rejects if there is no complete response in time. */
-export function callApi(access: ApiAccess, call: Call): Promise<ApiReply> {
+export function callApi(access: ApiAccess, call: Call): Promise<ApiResponse> {
   const { method, path, body, contentType = "application/json", timeoutMs = 60_000 } = call;
   return new Promise((resolve, reject) => {
     const request = httpsRequest(

@@ -50,8 +50,8 @@ export async function openSession(options: SessionOptions): Promise<ControlPlane
   const server = createServer((socket) => serve(socket, options));
   const first = await listen(server, file);
   if (first === "taken") {
-    const answer = await sendRequest(file, "info\n", ANSWER_TIMEOUT_MS);
-    if (answer !== undefined) throw running(options.dir, infoOf(answer));
+    const response = await sendRequest(file, "info\n", ANSWER_TIMEOUT_MS);
+    if (response !== undefined) throw running(options.dir, infoOf(response));
     rmSync(file, { force: true });
     if ((await listen(server, file)) === "taken") throw running(options.dir, undefined);
   }
@@ -69,16 +69,16 @@ export async function findControlPlaneSession(
   dir: string,
   timeoutMs = ANSWER_TIMEOUT_MS,
 ): Promise<SessionInfo | undefined> {
-  const answer = await sendRequest(socketPath(dir), "info\n", timeoutMs);
-  if (answer === undefined) return undefined;
-  const info = infoOf(answer);
+  const response = await sendRequest(socketPath(dir), "info\n", timeoutMs);
+  if (response === undefined) return undefined;
+  const info = infoOf(response);
   if (info === undefined) throw unresponsive(dir);
   return info;
 }
 
-function infoOf(answer: string): SessionInfo | undefined {
+function infoOf(response: string): SessionInfo | undefined {
   try {
-    return JSON.parse(answer) as SessionInfo;
+    return JSON.parse(response) as SessionInfo;
   } catch {
     return undefined;
   }
@@ -86,8 +86,8 @@ function infoOf(answer: string): SessionInfo | undefined {
 
 /** Resolves when the other process has stopped everything, or with false if there is none. */
 export async function stopSession(dir: string, timeoutMs: number): Promise<boolean> {
-  const answer = await sendRequest(socketPath(dir), "stop\n", timeoutMs);
-  return answer !== undefined && answer !== "";
+  const response = await sendRequest(socketPath(dir), "stop\n", timeoutMs);
+  return response !== undefined && response !== "";
 }
 
 function serve(socket: Socket, options: SessionOptions): void {
@@ -129,9 +129,9 @@ function sendRequest(file: string, request: string, timeoutMs: number): Promise<
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     const socket = createConnection(file);
-    const finish = (answer: string | undefined) => {
+    const finish = (response: string | undefined) => {
       socket.destroy();
-      resolve(answer);
+      resolve(response);
     };
     socket.setTimeout(timeoutMs, () => finish(""));
     socket.once("connect", () => socket.write(request));

@@ -242,12 +242,12 @@ interface ReadinessInput {
 async function waitUntilReady(input: ReadinessInput): Promise<ApiAccess> {
   const deadline = performance.now() + input.timeoutMs;
   const crashesBefore = new Map(input.parts.map((part) => [part, part.supervised.crashes()]));
-  let last = "no answer yet";
+  let last = "no response yet";
   while (performance.now() < deadline) {
     input.signal?.throwIfAborted();
-    const answer = await checkReadiness(input);
-    if (typeof answer === "object") return answer;
-    last = answer;
+    const readiness = await checkReadiness(input);
+    if (typeof readiness === "object") return readiness;
+    last = readiness;
     for (const part of input.parts) {
       const crashes = part.supervised.crashes() - (crashesBefore.get(part) ?? 0);
       if (crashes >= TERMINAL_CRASHES) throw partFailed(part, `exited ${crashes} times while starting`);
@@ -265,8 +265,8 @@ async function checkReadiness(input: ReadinessInput): Promise<ApiAccess | string
   try {
     const certificateAuthority = readFileSync(input.certificateFile, "utf8");
     const access = { url: input.url, certificateAuthority, token: input.token };
-    const reply = await callApi(access, { method: "GET", path: "/readyz", timeoutMs: 2_000 });
-    return reply.status === 200 ? access : `/readyz answered ${reply.status}`;
+    const response = await callApi(access, { method: "GET", path: "/readyz", timeoutMs: 2_000 });
+    return response.status === 200 ? access : `/readyz answered ${response.status}`;
   } catch (error) {
     return errorMessage(error);
   }

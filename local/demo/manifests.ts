@@ -8,7 +8,7 @@ import { type Model, modelSchema } from "../../src/api/model.ts";
 import { packageRoot } from "../package-root.ts";
 import type { DemoEngine } from "./engine.ts";
 
-export const DEMO_NAMESPACE = "default";
+const DEMO_NAMESPACE = "default";
 
 export interface DemoManifests {
   readonly model: Model;

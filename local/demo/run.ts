@@ -33,14 +33,14 @@ export interface DemoOptions {
   readonly userJwtSecretFile?: string;
 }
 
-/** A farm runs whether its demo service answers or not: a restored one may be idle, stopped or failed, or ask for keys. */
-export interface DemoResult extends DemoAnswer {
+/** A fleet runs whether its demo service answers or not: a restored one may be idle, stopped or failed, or ask for keys. */
+export interface DemoResult extends DemoResponse {
   /** Base URL of the gateway. Absent without Envoy. */
   readonly baseUrl?: string | undefined;
   readonly timings: Readonly<Record<string, number>>;
 }
 
-interface DemoAnswer {
+interface DemoResponse {
   /** False with `error`, and while the service is turned off. */
   readonly ready: boolean;
   readonly endpoint?: string | undefined;
@@ -150,8 +150,8 @@ interface DemoRequest {
   readonly signal: AbortSignal;
 }
 
-/** With `--once`, a service that does not answer is a failure. Otherwise it is reported, and the farm continues. */
-async function askService(request: DemoRequest): Promise<DemoAnswer> {
+/** With `--once`, a service that does not answer is a failure. Otherwise it is reported, and the fleet continues. */
+async function askService(request: DemoRequest): Promise<DemoResponse> {
   const { applied, options, screen, signal } = request;
   try {
     requireTurnedOn(applied);
@@ -183,7 +183,7 @@ function requireTurnedOn({ service: { spec } }: AppliedObjects): void {
  * Waits for the service and sends the request. After a killed demo, the objects still report Ready for an engine that has
  * exited, until the new agent updates them. For a refused connection, this function waits again.
  */
-async function requestUntilAnswered(request: DemoRequest): Promise<DemoAnswer> {
+async function requestUntilAnswered(request: DemoRequest): Promise<DemoResponse> {
   const { applied, connection, appliedAt, options, screen, signal } = request;
   const deadline = appliedAt + options.timeoutSeconds * 1_000;
   for (;;) {

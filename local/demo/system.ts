@@ -155,7 +155,7 @@ function printErr(line: string): void {
 }
 
 /** This machine's name as a DNS label. */
-export function hostNameOf(name: string): string {
+function hostNameOf(name: string): string {
   const first = name.split(".")[0] ?? "";
   const label = first
     .toLowerCase()

@@ -67,8 +67,8 @@ describe.skipIf(program === undefined)("with the real llama-server", () => {
     await writeTinyModel(path);
     await using server = await runLlamaServer(program ?? "", ["-m", path, "-c", "2048", "-np", "1"]);
     const whole = await ask(server.url, "/v1/chat/completions", { messages, max_tokens: 64, seed: 1 });
-    const answer = answerOf(await whole.json());
-    expect(answer).toMatch(/^\s*[A-Z][a-z]+( [a-z]+)+\./);
+    const response = answerOf(await whole.json());
+    expect(response).toMatch(/^\s*[A-Z][a-z]+( [a-z]+)+\./);
     const streamed = await ask(server.url, "/v1/chat/completions", { messages, max_tokens: 8, stream: true });
     expect(await streamed.text()).toMatch(/data: \[DONE\]\s*$/);
   });

@@ -6,7 +6,7 @@ const UNKNOWN = 2;
 const CONTROL = 3;
 const BYTE = 6;
 
-/** What a token is in a sentence; `start` stands for everything that is no word, `stop` for the full stop. */
+/** Role of a token in a sentence; `start` stands for everything that is no word, `stop` for the full stop. */
 export const wordClasses = [
   "start",
   "stop",

@@ -3,9 +3,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import type { Measurement } from "./beds/measurement.ts";
 import { type BenchReport, mergeReports, renderBenchReport, reportLine } from "./report.ts";
 import { scenarios } from "./scenarios.ts";
+import type { ScenarioResult } from "./beds/measurement.ts";
 
 const BASELINE = fileURLToPath(new URL("./baseline.json", import.meta.url));
 const HELP = `npm run bench -- [--only NAME]... [--engines 20] [--idle-minutes 1] [--download-gb 2] [--hosts 1000] [--services 2000] [--output json] [--save]
@@ -45,12 +45,12 @@ async function bench(only: readonly string[]): Promise<void> {
     : undefined;
   console.log(values.output === "json" ? JSON.stringify(report) : renderBenchReport(report, baseline));
   if (!values.save) return;
-  const had = { ...report, lines: report.lines.filter(({ figures }) => figures.n > 0) };
+  const had = { ...report, lines: report.lines.filter(({ summary }) => summary.n > 0) };
   const kept = only.length > 0 && baseline !== undefined ? mergeReports(baseline, had) : had;
   writeFileSync(BASELINE, `${JSON.stringify(kept, undefined, 2)}\n`);
 }
 
-async function measure(only: readonly string[]): Promise<readonly Measurement[]> {
+async function measure(only: readonly string[]): Promise<readonly ScenarioResult[]> {
   const options = {
     engines: Number(values.engines),
     idleMinutes: Number(values["idle-minutes"]),
@@ -58,7 +58,7 @@ async function measure(only: readonly string[]): Promise<readonly Measurement[]>
     hosts: Number(values.hosts),
     services: Number(values.services),
   };
-  const measurements: Measurement[] = [];
+  const measurements: ScenarioResult[] = [];
   for (const [name, scenario] of Object.entries(scenarios))
     if (only.length === 0 || only.includes(name)) measurements.push(...(await scenario(options)));
   return measurements;

@@ -1,10 +1,10 @@
 /** The table and the JSON of a bench run, held against the last committed result. */
-import { type Figures, figuresOf, type Measurement, type Statistic } from "./beds/measurement.ts";
+import { type Statistic, type SampleSummary, type ScenarioResult, summaryOf } from "./beds/measurement.ts";
 
 export interface ReportLine {
   readonly name: string;
   readonly unit: string;
-  readonly figures: Figures;
+  readonly summary: SampleSummary;
   readonly targets: readonly Target[];
 }
 
@@ -25,14 +25,14 @@ export interface BenchReport {
   readonly lines: readonly ReportLine[];
 }
 
-export function reportLine({ name, unit, samples, limits }: Measurement): ReportLine {
-  const figures = figuresOf(samples);
+export function reportLine({ name, unit, samples, limits }: ScenarioResult): ReportLine {
+  const summary = summaryOf(samples);
   const targets = (Object.entries(limits) as [Statistic, number][]).map(([statistic, limit]) => ({
     statistic,
     limit,
-    isMet: figures[statistic] <= limit,
+    isMet: summary[statistic] <= limit,
   }));
-  return { name, unit, figures, targets };
+  return { name, unit, summary, targets };
 }
 
 /** The newer lines in the place of the older ones of the same name, or after all of them. */
@@ -42,11 +42,11 @@ export function mergeReports(older: BenchReport, newer: BenchReport): BenchRepor
   return { ...newer, lines: [...kept, ...newer.lines.filter(({ name }) => !known.has(name))] };
 }
 
-/** Columns: figures, targets met or missed, and the ratio of this p50 to the committed one. */
+/** Columns: the summary, targets met or missed, and the ratio of this p50 to the committed one. */
 export function renderBenchReport(report: BenchReport, baseline: BenchReport | undefined): string {
   const rows = report.lines.map((line) => {
-    const { n, p50, p99, max } = line.figures;
-    const before = baseline?.lines.find(({ name }) => name === line.name)?.figures.p50;
+    const { n, p50, p99, max } = line.summary;
+    const before = baseline?.lines.find(({ name }) => name === line.name)?.summary.p50;
     const ratio = before === undefined || before === 0 ? "–" : `${(p50 / before).toFixed(2)}×`;
     return [
       line.name,

@@ -1,6 +1,5 @@
 /** Every scenario by the name that `--only` takes. */
 import { openBed } from "./beds/bed.ts";
-import type { Measurement } from "./beds/measurement.ts";
 import { measureAddressChanges } from "./scenarios/address.ts";
 import { measureAdmission } from "./scenarios/admission.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
@@ -25,6 +24,7 @@ import { measureSources } from "./scenarios/sources.ts";
 import { measureStarts } from "./scenarios/start.ts";
 import { measureUpgrade } from "./scenarios/upgrade.ts";
 import { measureWithdrawals } from "./scenarios/withdraw.ts";
+import type { ScenarioResult } from "./beds/measurement.ts";
 
 export interface BenchOptions {
   readonly engines: number;
@@ -34,7 +34,7 @@ export interface BenchOptions {
   readonly services: number;
 }
 
-type Scenario = (options: BenchOptions) => Promise<readonly Measurement[]>;
+type Scenario = (options: BenchOptions) => Promise<readonly ScenarioResult[]>;
 
 export const scenarios: Readonly<Record<string, Scenario>> = {
   engines: measureEngines,
@@ -60,7 +60,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
 };
 
 /** In this order: each needs what the one before left running. */
-async function measureEngines({ engines, idleMinutes }: BenchOptions): Promise<readonly Measurement[]> {
+async function measureEngines({ engines, idleMinutes }: BenchOptions): Promise<readonly ScenarioResult[]> {
   await using bed = await openBed();
   const starts = await measureStarts(bed, engines);
   const own = await measureWithdrawals(bed, "engine killed → slice withdrawn");

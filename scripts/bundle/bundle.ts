@@ -4,7 +4,7 @@ import { type BuildOptions, type BuildResult, build, type Plugin } from "esbuild
 import { root } from "../project/root.ts";
 import { leanHttp } from "./lean-http.ts";
 
-/** What `dist/config.js` takes from them is used only by calls that we never make: `makeApiClient` and fetch dispatchers. */
+/** Imports of `dist/config.js` that only unused calls need: `makeApiClient` and fetch dispatchers. */
 const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
   undici: ["Agent", "ProxyAgent"],
   "./gen/index.js": ["createConfiguration", "ServerConfiguration"],
@@ -12,7 +12,7 @@ const LEFT_OUT: Readonly<Record<string, readonly string[]>> = {
 };
 const NAMESPACE = "left-out-of-client-node";
 
-/** An esbuild plugin: of client-node only kubeconfigs and authentication, without its generated API classes and undici (16 MB resident, 60 ms). */
+/** esbuild plugin that keeps only kubeconfigs and authentication of client-node, without its generated API classes and undici (16 MB resident, 60 ms). */
 export const leanClientNode: Plugin = {
   name: "lean-client-node",
   setup: (build) => {
@@ -25,7 +25,7 @@ export const leanClientNode: Plugin = {
   },
 };
 
-// Called after all, it says what is wrong instead of failing somewhere else.
+// A call throws the reason here, not a type error elsewhere.
 function stub(name: string, path: string): string {
   const message = JSON.stringify(`${name} of ${path} is left out of this bundle`);
   return `export function ${name}() { throw new Error(${message}); }`;
@@ -46,7 +46,7 @@ const leanZod: Plugin = {
 export const REQUIRE =
   'import { createRequire as createRequireHere } from "node:module"; const require = createRequireHere(import.meta.url);';
 
-/** How every part is bundled. */
+/** Options of every bundle. */
 export const BUNDLE_OPTIONS = {
   bundle: true,
   platform: "node",

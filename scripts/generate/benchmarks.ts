@@ -1,4 +1,4 @@
-/** Part of docs/benchmarks.md: the figures of the committed baseline. */
+/** Part of docs/benchmarks.md: the results of the committed baseline. */
 import { existsSync, readFileSync } from "node:fs";
 import type { BenchReport, ReportLine } from "../bench/report.ts";
 import { escapeCell, markdownTable } from "./markdown.ts";
@@ -7,14 +7,14 @@ const BASELINE = new URL("../bench/baseline.json", import.meta.url);
 
 /** Machine and table; a sentence while there is no baseline. */
 export function benchmarkLines(): string[] {
-  return figures(readBaseline());
+  return resultTable(readBaseline());
 }
 
 function readBaseline(): BenchReport | undefined {
   return existsSync(BASELINE) ? (JSON.parse(readFileSync(BASELINE, "utf8")) as BenchReport) : undefined;
 }
 
-function figures(report: BenchReport | undefined): string[] {
+function resultTable(report: BenchReport | undefined): string[] {
   if (report === undefined) return ["No result is committed yet."];
   const { cpu, cores, memoryBytes, node } = report.machine;
   return [
@@ -24,7 +24,7 @@ function figures(report: BenchReport | undefined): string[] {
   ];
 }
 
-function row({ name, unit, figures: { n, p50, p99, max }, targets }: ReportLine) {
+function row({ name, unit, summary: { n, p50, p99, max }, targets }: ReportLine) {
   const results = targets.map(
     ({ statistic, limit, isMet }) => `${isMet ? "met" : "missed"}: ${statistic} ≤ ${limit}`,
   );

@@ -1,4 +1,4 @@
-/** What is rendered from the chart: the table of its values in charts/README.md, and examples/install. */
+/** Files rendered from the chart: the table of its values in charts/README.md, and examples/install. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -72,7 +72,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/errors.md", renderErrors());
   files.set("docs/configuration.md", renderConfiguration());
   for (const [path, name, lines] of [
-    ["docs/benchmarks.md", "figures", benchmarkLines()],
+    ["docs/benchmarks.md", "results", benchmarkLines()],
     ["docs/doctor.md", "checks", doctorLines()],
     ["docs/selftest.md", "steps", selftestLines()],
     ["docs/fitness.md", "speed errors", speedErrorLines()],

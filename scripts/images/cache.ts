@@ -1,4 +1,4 @@
-/** Where layers and tars are kept between runs. Each name holds the key of its content, so that what is found is never stale. */
+/** A cache of layers and tars. Each name holds the key of its content, so no entry is ever stale. */
 import { readdirSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { hash } from "../../src/util/hash.ts";

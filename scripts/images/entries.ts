@@ -1,4 +1,4 @@
-/** What a layer of an image holds: entries with the same order, dates and owner wherever they are made. */
+/** Entries of an image layer, with the same order, dates and owner wherever they are made. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 

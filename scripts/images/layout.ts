@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { pack } from "tar-stream";
 import { type BuiltLayer, contentDigestOf, ENTRY_DATE } from "./layer.ts";
 
-export const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
+const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
 export const INDEX_TYPE = "application/vnd.oci.image.index.v1+json";
 const CONFIG_TYPE = "application/vnd.oci.image.config.v1+json";
 

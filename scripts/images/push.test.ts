@@ -46,10 +46,10 @@ describe.skipIf(registryProgram === undefined)("push (needs a registry: npm run 
     expect(await pushLayout(layout, reference, () => KNOWN)).toBe(digest);
     const accept = `${INDEX_TYPE}, application/vnd.oci.image.manifest.v1+json`;
     const headers = auth === "basic" ? { accept, authorization: `Basic ${KNOWN}` } : { accept };
-    const answer = await fetch(`http://${registry.host}/v2/public/tiny/manifests/1.0.0`, { headers });
-    if (auth === "token") return expect(answer.status).toBe(401);
-    expect(answer.headers.get("docker-content-digest")).toBe(digest);
-    const { manifests } = (await answer.json()) as { manifests: { digest: string }[] };
+    const response = await fetch(`http://${registry.host}/v2/public/tiny/manifests/1.0.0`, { headers });
+    if (auth === "token") return expect(response.status).toBe(401);
+    expect(response.headers.get("docker-content-digest")).toBe(digest);
+    const { manifests } = (await response.json()) as { manifests: { digest: string }[] };
     expect(manifests).toHaveLength(2);
     for (const manifest of manifests) {
       const url = `http://${registry.host}/v2/public/tiny/manifests/${manifest.digest}`;

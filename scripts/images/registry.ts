@@ -70,7 +70,7 @@ function encode(name: string, password: string): string {
 
 export type Send = (url: string | URL, init?: RequestInit, expected?: readonly number[]) => Promise<Response>;
 
-/** Requests of one repository: addresses are relative to it. Throws ReleaseError for an answer that is not expected. */
+/** Requests of one repository: addresses are relative to it. Throws ReleaseError for a response that is not expected. */
 export function repositoryClient(
   { host, repository }: Omit<ImageReference, "tag">,
   credentials: RegistryCredentials,
@@ -101,7 +101,7 @@ export function repositoryClient(
       `${url.origin}${url.pathname} answered ${response.status}: ${text}`,
       isRefusal
         ? remedyFor(host, credentials)
-        : "correct what the answer names, or run the same command again",
+        : "correct what the response names, or run the same command again",
     );
   };
 }
@@ -158,7 +158,7 @@ async function answerTo(
   if (!response.ok) throw noToken(`it answered ${response.status}`);
   const { data } = tokenSchema.safeParse(await response.json().catch(() => undefined));
   const token = data?.token ?? data?.access_token;
-  if (token === undefined || token === "") throw noToken("there is none in its answer");
+  if (token === undefined || token === "") throw noToken("there is none in its response");
   return `Bearer ${token}`;
 }
 

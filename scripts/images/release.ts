@@ -1,4 +1,4 @@
-/** What a release publishes besides the archives: the image for two architectures, and the chart. The same input gives the same bytes. */
+/** Files of a release besides the archives: the image for two architectures, and the chart. The same input gives the same bytes. */
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { packChart } from "./chart.ts";

@@ -39,7 +39,7 @@ const needsActionlint = actionlint === undefined ? " (needs actionlint: npm run 
 
 test.skipIf(actionlint === undefined)(`actionlint finds nothing in the workflows${needsActionlint}`, () => {
   const files = names.map((name) => path.join(folder, name));
-  // The same answer everywhere, whether shellcheck is installed or not.
+  // The same response everywhere, whether shellcheck is installed or not.
   const args = ["-no-color", "-shellcheck=", "-pyflakes=", ...files];
   expect(execFileSync(actionlint ?? "", args, { cwd: root, encoding: "utf8" })).toBe("");
 });

@@ -1,4 +1,4 @@
-/** Where setup keeps what it provides; local/control-plane/config.ts looks in the same places. */
+/** The cache folder of setup; local/control-plane/config.ts looks in the same places. */
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { SetupError } from "./steps.mjs";

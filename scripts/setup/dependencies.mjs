@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { run } from "./command.mjs";
 import { SetupError } from "./steps.mjs";
 
-export const OLDEST_NODE = [22, 19];
+const OLDEST_NODE = [22, 19];
 
 /** `npm install`, and only when the lock file or the machine has changed since the last one. */
 export async function ensureDependencies(root, progress) {

@@ -1,14 +1,6 @@
 /** Downloads that resume, check what they got, and give up in seconds where there is no network. */
 import { createHash } from "node:crypto";
-import {
-  createReadStream,
-  createWriteStream,
-  existsSync,
-  mkdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { createReadStream, createWriteStream, existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -61,7 +53,7 @@ export async function download(url, target, { digest, stallMs } = {}) {
 
 async function open(url, headers, alsoAllowed = []) {
   const controller = new AbortController();
-  const timer = setTimeout(() => controller.abort(new Error("no answer in time")), CONNECT_TIMEOUT_MS);
+  const timer = setTimeout(() => controller.abort(new Error("no response in time")), CONNECT_TIMEOUT_MS);
   try {
     const response = await fetch(url, { headers, signal: controller.signal, redirect: "follow" });
     if (!response.ok && !alsoAllowed.includes(response.status)) {

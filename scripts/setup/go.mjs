@@ -1,4 +1,4 @@
-/** How setup builds programs of Go. */
+/** Builds Go programs. */
 import { totalmem } from "node:os";
 import { findOnPath, run } from "./command.mjs";
 

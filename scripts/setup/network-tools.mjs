@@ -1,4 +1,4 @@
-/** What tests need to send traffic through a real kube-proxy: Linux, root, and three packages. */
+/** Tools for tests that send traffic through a real kube-proxy: Linux, root, and three packages. */
 import { findOnPath, run } from "./command.mjs";
 
 /** Program → Debian package. */

@@ -6,15 +6,7 @@ import { checkInvariants, checkQueue } from "./invariants.ts";
 import { LOST_AFTER_MS, SILENT_AFTER_MS, type SimulationOptions } from "./options.ts";
 import { createServiceMaker, type ServiceMaker, type SimulatedService } from "./services.ts";
 import { createSimulationTally, type Measures, type SimulationTally } from "./tally.ts";
-import {
-  changeHost,
-  createWorld,
-  endReplica,
-  setDemands,
-  startDrain,
-  startReplica,
-  type World,
-} from "./world.ts";
+import { changeHost, createWorld, endReplica, startDrain, startReplica, type World, scheduleService } from "./world.ts";
 
 type Happening =
   | { readonly what: "arrival" }
@@ -148,7 +140,7 @@ function nextArrivalMs({ nowMs, options, random }: Day): number {
 function arrive(day: Day): void {
   const service = day.maker.make(++day.made, day.nowMs);
   day.world.services.set(service.name, service);
-  setDemands(day.world, service, day.nowMs);
+  scheduleService(day.world, service, day.nowMs);
   day.agenda.at(day.nowMs + day.random.exponential(MEAN_LIFE_MS), {
     what: "departure",
     service: service.name,
@@ -162,7 +154,7 @@ function depart(day: Day, name: string): void {
   service.isGone = true;
   day.world.services.delete(name);
   day.tally.departed(service, day.nowMs);
-  setDemands(day.world, service, day.nowMs);
+  scheduleService(day.world, service, day.nowMs);
   for (const slot of service.slots) if (slot.at === "placed") drain(day, slot.replica);
 }
 

@@ -1,4 +1,4 @@
-/** What must hold at every moment, worked out from the world itself and not from the scheduler's sums. */
+/** Invariants of the simulated day, computed from the world itself, not from the scheduler's sums. */
 import { selectorMatches } from "../../src/api/fields/kubernetes.ts";
 import { agedPriority, PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import type { HostClaim } from "../../src/capacity/placement/types.ts";

@@ -1,4 +1,4 @@
-/** What can be asked of a simulation. */
+/** Options of a simulation. */
 
 export interface SimulationOptions {
   readonly hosts: number;

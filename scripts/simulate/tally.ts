@@ -1,4 +1,4 @@
-/** What a simulated day comes to. */
+/** Totals of a simulated day. */
 import type { PassResult } from "../../src/capacity/placement/scheduler/scheduler.ts";
 import type { Preemption } from "../../src/capacity/placement/types.ts";
 import type { PriorityName, SimulatedService } from "./services.ts";

@@ -1,4 +1,4 @@
-/** What exists at a moment of the simulated day, kept apart from the scheduler so that one can be checked against the other. */
+/** State of the simulated day, kept apart from the scheduler so that one can be checked against the other. */
 
 import { EARNED_MS, PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { createScheduler, type Scheduler } from "../../src/capacity/placement/scheduler/scheduler.ts";
@@ -63,7 +63,7 @@ export function startReplica(world: World, placed: Placed, nowMs: number): strin
   world.onHost.get(placed.host)?.add(replica);
   world.scheduler.setClaim(claim);
   storeWeights(world, placed.host, model.source, bytes);
-  setDemands(world, service, nowMs);
+  scheduleService(world, service, nowMs);
   return replica;
 }
 
@@ -86,7 +86,7 @@ export function endReplica(world: World, replica: string, nowMs: number): void {
   emptySlot(world, ended, replica, nowMs);
 }
 
-export function setDemands(world: World, service: SimulatedService, nowMs: number): void {
+export function scheduleService(world: World, service: SimulatedService, nowMs: number): void {
   world.scheduler.setDemands(service.name, demandsOf(service), nowMs);
 }
 
@@ -100,7 +100,7 @@ function emptySlot(
   if (slot?.at !== "placed" || slot.replica !== replica || service.isGone) return;
   service.slots[ordinal] = { at: "empty" };
   service.waitingSinceMs ??= nowMs;
-  setDemands(world, service, nowMs);
+  scheduleService(world, service, nowMs);
 }
 
 /** What was fetched stays until others need the disk, and its speed is known from then on. */

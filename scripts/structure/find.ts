@@ -85,7 +85,7 @@ function folderOf({ folder }: Layer, file: string): string {
     .join("/");
 }
 
-/** Developer commands share fixtures with tests, and the one builder of farms. */
+/** Developer commands share fixtures with tests, and the one builder of fleets. */
 const mayUseTestCode = ({ from, to }: Import) =>
   from.startsWith("scripts/") && (to.startsWith("test/bed/") || !to.startsWith("test/"));
 

@@ -1,4 +1,4 @@
-/** What test files cost: CPU seconds of a file with all that it starts. Pure. */
+/** Costs of test files: CPU seconds of a file with all that it starts. Pure. */
 
 /**
  * A file of `npm test` that takes more needs a line `CPU: reason` in its first comment. These are seconds of the machine whose

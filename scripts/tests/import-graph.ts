@@ -1,15 +1,15 @@
-/** Which tests a change can break, by the imports of all files. Pure. */
+/** Finds the tests that a change can break, by the imports of all files. Pure. */
 import path from "node:path";
 import { importsOf } from "../structure/imports.ts";
 
-export interface SourceText {
+export interface ImportingFile {
   /** Relative to the repository's root, with slashes. */
   readonly file: string;
   readonly text: string;
 }
 
-export interface Graph {
-  readonly sources: readonly SourceText[];
+export interface DependencyGraph {
+  readonly sources: readonly ImportingFile[];
   /** Files that import a file, or run it. */
   readonly usersOf: ReadonlyMap<string, ReadonlySet<string>>;
 }
@@ -30,7 +30,7 @@ const STARTERS = [
   "local/control-plane/start.ts",
 ];
 
-export function dependencies(sources: readonly SourceText[]): Graph {
+export function dependencies(sources: readonly ImportingFile[]): DependencyGraph {
   const usersOf = new Map<string, Set<string>>();
   const use = (user: string, used: string) => usersOf.set(used, (usersOf.get(used) ?? new Set()).add(user));
   for (const { file, text } of sources) {
@@ -46,7 +46,7 @@ export function dependencies(sources: readonly SourceText[]): Graph {
 export const isTest = (file: string): boolean => /\.test\.tsx?$/.test(file);
 
 /** Files that depend on one of the changed files, these included. */
-export function dependents(graph: Graph, changed: readonly string[]): readonly string[] {
+export function dependents(graph: DependencyGraph, changed: readonly string[]): readonly string[] {
   if (changed.some((file) => EVERYTHING.test(file))) return graph.sources.map(({ file }) => file);
   const found = new Set<string>();
   const queue = changed.flatMap((file) => (isCode(file) ? [file] : readersOf(graph, file)));
@@ -59,7 +59,7 @@ export function dependents(graph: Graph, changed: readonly string[]): readonly s
 }
 
 /** Tests that start no program of ours, by what they import. */
-export function unitTests(graph: Graph): readonly string[] {
+export function unitTests(graph: DependencyGraph): readonly string[] {
   const starting = new Set(dependents(graph, STARTERS));
   return graph.sources
     .map(({ file }) => file)
@@ -72,7 +72,7 @@ export function unitTests(graph: Graph): readonly string[] {
 const isCode = (file: string): boolean => /\.(ts|tsx|mjs)$/.test(file);
 
 /** Code that names a file of another kind, and tests that name the folder that they read as a whole. */
-function readersOf({ sources }: Graph, file: string): readonly string[] {
+function readersOf({ sources }: DependencyGraph, file: string): readonly string[] {
   const name = path.posix.basename(file);
   const folder = path.posix.basename(path.posix.dirname(file));
   const namesFile = new RegExp(`["'\`/]${escaped(name)}["'\`]`);

@@ -7,11 +7,11 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { gitFiles } from "../project/git-files.ts";
 import { root } from "../project/root.ts";
-import { dependencies, dependents, isTest, type SourceText, unitTests } from "./import-graph.ts";
+import { dependencies, dependents, isTest, unitTests, type ImportingFile } from "./import-graph.ts";
 
 const CODE = ["*.ts", "*.tsx", "*.mjs"];
 
-function readSources(): readonly SourceText[] {
+function readSources(): readonly ImportingFile[] {
   return gitFiles(root, ...CODE).map((file) => ({ file, text: readFileSync(path.join(root, file), "utf8") }));
 }
 

@@ -13,18 +13,9 @@ export interface WordRule {
 /** They name what runs a service, not the operating system or GPU of a machine. */
 const hostsAndPods = ["controller/", "src/api/", "src/capacity/"];
 const placement = ["controller/", "src/capacity/", "scripts/simulate"];
-const code = [
-  "agent/",
-  "cli/",
-  "controller/",
-  "fitness/",
-  "launchd/",
-  "local/",
-  "scripts/",
-  "server/",
-  "gateway/",
-  "src/",
-];
+/** Rooms that hold to the words of the last rules already; elsewhere those words still have several meanings. */
+const settled = ["fitness/", "gateway/", "launchd/", "local/", "scripts/", "src/"];
+const code = [...settled, "agent/", "cli/", "controller/", "server/", "web/"];
 
 export const wordRules: readonly WordRule[] = [
   { pattern: /\bby (itself|themselves)\b/i, instead: "automatically, or nothing" },
@@ -118,5 +109,36 @@ export const wordRules: readonly WordRule[] = [
     notInTests: true,
   },
   { pattern: /patience/i, instead: "timeout, backoff, retry limit", only: code, notInTests: true },
-  { pattern: /\b(giver|taker)s?\b|Giver|Taker/, instead: "PeerServer, PeerClient", only: ["agent/"] },
+  { pattern: /\b(giver|taker)s?\b|Giver|Taker/, instead: "PeerServer, PeerClient", only: code },
+  {
+    pattern: /\b(an|the|its|no|each|every|first|last) answers?\b(?! (requests|[a-z]+s\b))/,
+    instead: "response (HTTP), result, decision",
+    only: settled,
+    notInTests: true,
+  },
+  {
+    pattern: /(?<![a-z])figures?(Of)?\b|[a-z]Figures?\b/,
+    instead: "values, results, estimate, totals: the noun of the numbers",
+    only: settled,
+    notInTests: true,
+  },
+  {
+    pattern: /(?<!prefetch\??\.)\bwanted\b(?!:)|Wanted\b/,
+    instead: "desired (state), requested (by a caller), required",
+    only: settled,
+    notInTests: true,
+  },
+  { pattern: /(?<![-/])\bfarms?\b(?![:"`])/i, instead: "fleet", only: settled, notInTests: true },
+  {
+    pattern: /(?<!unhandled )\brejections?\b|[a-z]Rejections?\b/i,
+    instead: "refusal",
+    only: settled,
+    notInTests: true,
+  },
+  {
+    pattern: /^\s*\/\*\* (What|How|Which|Where|Who) /,
+    instead: "the noun, or the verb of the function",
+    only: settled.filter((room) => room !== "scripts/"),
+    notInTests: true,
+  },
 ];

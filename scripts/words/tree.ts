@@ -10,7 +10,7 @@ export interface PlacedFinding {
   readonly message: string;
 }
 
-const kinds = /\.(tsx?|mjs|sh|md|yaml|css)$|^biome\.json$/;
+const kinds = /\.(tsx?|mjs|sh|py|go|html|md|ya?ml|css|tpl|rb|service)$|^(biome|knip)\.json$|^\.ci\//;
 
 /** Generated files are held by their sources; the list itself names what it forbids. */
 const leftOut = /^(docs\/reference\/|docs\/errors\.md$|charts\/crds\/|scripts\/words\/)/;

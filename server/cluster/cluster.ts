@@ -6,12 +6,7 @@ import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { nodeOfReport } from "../../src/api/node-report.ts";
 import { benchmarksIn } from "../../src/cluster/benchmarks.ts";
-import {
-  type ClusterChange,
-  INFORMERS,
-  type InformerName,
-  type ObjectOf,
-} from "../../src/cluster/informers.ts";
+import { type ClusterChange, INFORMERS, type InformerName, type ObjectOf } from "../../src/cluster/informers.ts";
 import { nodeReportOf } from "../../src/cluster/nodes.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { Lease } from "../../src/kube/objects.ts";
@@ -57,7 +52,7 @@ export function watchCluster(
         ...options,
         ...INFORMERS[name],
         keep: withoutManagers,
-        onAnswer: reach?.answered,
+        onResponse: reach?.answered,
         onFailure: reach?.failed,
         // Renewals between two lists were missed.
         onListed: () => name === "leases" && density.restartLeaseTimeouts(options.clock.monotonicMs()),

@@ -6,12 +6,12 @@ import { createFitIndex } from "../../fitness/density/fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { GROUP } from "../../src/api/group.ts";
-import type { CatalogAnswer } from "../../src/console/catalog.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { must } from "../../test/bed/must.ts";
 import { createCatalog } from "./catalog.ts";
 import { openConsoleRig, signIn } from "./testing/console-rig.ts";
+import type { CatalogResponse } from "../../src/console/catalog.ts";
 
 const URL = "/console/catalog";
 
@@ -26,7 +26,7 @@ test("every reader gets the models, and how each fits its best host only with th
   expect((await app.inject({ url: URL, headers: { "x-metalbridge-console": "1" } })).statusCode).toBe(401);
 
   const stranger = await signIn(app, { token: await rig.tokenOf("stranger") });
-  const without: CatalogAnswer<CatalogRecord> = (await stranger.get(URL)).json();
+  const without: CatalogResponse<CatalogRecord> = (await stranger.get(URL)).json();
   const names = catalogRecords().map(({ name }) => name);
   expect(without.models.map(({ name }) => name)).toEqual(names.sort());
   expect(without.fits).toEqual({});
@@ -39,7 +39,7 @@ test("every reader gets the models, and how each fits its best host only with th
   const subjects = [{ kind: "ServiceAccount", name: "reader", namespace }];
   must(await client.create(CLUSTER_ROLE_BINDINGS, { metadata, roleRef, subjects }));
   const reader = await signIn(app, { token });
-  const { fits }: CatalogAnswer<CatalogRecord> = (await reader.get(URL)).json();
+  const { fits }: CatalogResponse<CatalogRecord> = (await reader.get(URL)).json();
   expect(fits["Qwen/Qwen2.5-32B-Instruct"]).toMatchObject({ machine: "large" });
   expect(fits["Qwen/Qwen2.5-32B-Instruct"]?.tokensPerSecond).toBeGreaterThan(0);
   expect(fits["meta-llama/Llama-3.1-405B-Instruct"]?.level).toBe("too_tight");

@@ -3,7 +3,7 @@ import type { FastifyRequest } from "fastify";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import type { Density } from "../../fitness/density/density.ts";
 import { groupSites, rank } from "../../fitness/density/views.ts";
-import type { CatalogAnswer, CatalogFit } from "../../src/console/catalog.ts";
+import type { CatalogFit, CatalogResponse } from "../../src/console/catalog.ts";
 import { CONSOLE_PATH } from "../../src/console/protocol.ts";
 import { type Moment, momentOf } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
@@ -12,7 +12,7 @@ import type { MountRoutes } from "./reader.ts";
 
 export function createCatalog(density: Density, clock: Clock): MountRoutes {
   return (scope, { requireReader, mayAccess }) => {
-    const answer = async (request: FastifyRequest): Promise<CatalogAnswer<CatalogRecord>> => {
+    const answer = async (request: FastifyRequest): Promise<CatalogResponse<CatalogRecord>> => {
       const reader = await requireReader(request);
       const maySeeFits = await mayAccess(reader, accessOf({ verb: "get", part: "catalog" }));
       const models = density.fits.records;

@@ -2,7 +2,7 @@
 import type { FastifyReply } from "fastify";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { deniedRight, missingRight } from "../../src/console/missing-right.ts";
-import type { Refusal, SignIn } from "../../src/console/protocol.ts";
+import type { SignIn, ApiRefusal } from "../../src/console/protocol.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { ApiResult } from "../../src/kube/types.ts";
 import type { Log } from "../../src/util/ports.ts";
@@ -50,7 +50,7 @@ const SIGN_IN: Readonly<Record<SignIn["by"], string>> = {
 const ASK = "Ask an administrator of the cluster: the message names the rule that forbids it.";
 
 /** The command of the remedy is in backticks, and pages show it in a box. */
-export function refusalOf({ code, message, remedy: { summary, command } }: MetalbridgeError): Refusal {
+export function refusalOf({ code, message, remedy: { summary, command } }: MetalbridgeError): ApiRefusal {
   return { code, message, remedy: command === undefined ? summary : `${summary}: \`${command}\`` };
 }
 
@@ -73,7 +73,7 @@ export function refuseThrown(
     return error.code === "ApiUnauthorized" ? askToSignIn(reply, by) : refuse(reply, error);
   const { statusCode = 500 } = error;
   if (statusCode >= 500) log.error({ err: error }, "a request of the console failed");
-  const body: Refusal = {
+  const body: ApiRefusal = {
     code: statusCode >= 500 ? "InternalError" : "ConsoleRequestInvalid",
     message: statusCode >= 500 ? "internal error" : error.message,
   };

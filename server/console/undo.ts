@@ -7,7 +7,7 @@ import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { renderChange } from "../../src/capacity/rollback/changes.ts";
 import { historyOf } from "../../src/capacity/rollback/history.ts";
 import { chooseRevision, planUndo, restorable, type UndoPlan } from "../../src/capacity/rollback/undo.ts";
-import { UNDO_PATH, type UndoAnswer } from "../../src/console/protocol.ts";
+import { UNDO_PATH, type UndoResponse } from "../../src/console/protocol.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { CONTROLLER_REVISIONS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -27,7 +27,7 @@ type Undo = z.output<typeof undoSchema>;
 export function mountUndo(isReadOnly: boolean): MountRoutes {
   return (scope, { requireReader }) => {
     const config = { calledBy: "call" } as const;
-    scope.post(UNDO_PATH, { config }, async (request: FastifyRequest): Promise<UndoAnswer> => {
+    scope.post(UNDO_PATH, { config }, async (request: FastifyRequest): Promise<UndoResponse> => {
       const asked = parseBody(undoSchema, request.body);
       if (isReadOnly && !asked.isDryRun)
         throw new MetalbridgeError("ConsoleReadOnly", "the console is in read-only mode");

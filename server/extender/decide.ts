@@ -6,23 +6,11 @@ import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { speedsByClass, subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
-import {
-  ACCELERATOR_OF_VENDOR,
-  type Devices,
-  type GpuVendor,
-  vendorOfAccelerator,
-} from "../../src/capacity/devices/devices.ts";
+import { ACCELERATOR_OF_VENDOR, type Devices, type GpuVendor, vendorOfAccelerator } from "../../src/capacity/devices/devices.ts";
 import { flavorsOf } from "../../src/capacity/flavors/narrow.ts";
 import { engineQuantizations, isPartlyOffloaded } from "../../src/capacity/offload.ts";
 import { formatOf, quantizationOfWeights } from "../../src/capacity/resolve.ts";
-import {
-  type ScoredFigures,
-  type ScoreWeights,
-  scoreMachine,
-  scoreOf,
-  scoreRank,
-  scoreScale,
-} from "../../src/capacity/score.ts";
+import { type ScoreWeights, scoreMachine, scoreOf, scoreRank, scoreScale, type ScoreInputs } from "../../src/capacity/score.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
@@ -180,7 +168,7 @@ export function scoreCandidates(
   const measured = new Map(
     Object.entries(speeds).map(([deviceClass, value]) => [deviceClass, { value, basis: "measured" }]),
   );
-  const figures = names.map((name): ScoredFigures => {
+  const figures = names.map((name): ScoreInputs => {
     const facts = factsOf(name);
     if (facts === undefined) return UNKNOWN;
     const { deviceClass = "", utilization, cost } = facts;
@@ -204,7 +192,7 @@ export function scoreCandidates(
   };
 }
 
-const UNKNOWN: ScoredFigures = {};
+const UNKNOWN: ScoreInputs = {};
 
 /** A flavor that the required terms of a pod allow. */
 interface OfferedFlavor {

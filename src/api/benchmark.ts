@@ -39,7 +39,7 @@ export const modelBenchmarkSchema = z.object({
 });
 
 /** A plan with all defaults filled in. */
-export const benchmarkPlanSchema = z.object({
+const benchmarkPlanSchema = z.object({
   warmups: int32(0, BENCHMARK_RUNS_MAX).describe("Number of runs that are not recorded."),
   runs: int32(1, BENCHMARK_RUNS_MAX).describe("Maximum number of measured runs."),
   tokens: int32(16, 1024).describe("Tokens that each run generates."),
@@ -49,7 +49,7 @@ export const benchmarkPlanSchema = z.object({
 });
 
 /** The engine settings that change the speed of a single request, as text. A default is absent. */
-export const benchmarkSettingsSchema = z
+const benchmarkSettingsSchema = z
   .object({
     ...(Object.fromEntries(
       SPEED_SETTINGS.map((name) => [name, shortText(63, `Value of ${name}.`).optional()]),
@@ -75,7 +75,7 @@ const rateSchema = z.object({
 
 export const BENCHMARK_TOOLS = ["llama-bench", "mlx_lm.benchmark", "requests"] as const;
 
-/** What the machine that measures reports: a host in its status, a Job in its termination message. */
+/** Progress of a benchmark as its machine reports it: a host in its status, a Job in its termination message. */
 export const measurementSchema = z.object({
   build: shortText(128, "Version or build of the engine, or the digest or tag of its image."),
   sizeBytes: bytes("Size of the model's files in bytes.").optional(),

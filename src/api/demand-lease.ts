@@ -25,7 +25,7 @@ export interface DemandLease {
   readonly spec: { readonly holderIdentity: string; readonly renewTime: string };
 }
 
-/** What a gateway reports: its own name, and the time of the newest request. */
+/** Report of a gateway: its own name, and the time of the newest request. */
 export interface ReportedDemand {
   readonly gateway: string;
   readonly requestAtMs: number;

@@ -5,12 +5,12 @@ import { quantity } from "./fields/quantity.ts";
 import { int32, nonEmpty, totalLength } from "./fields/shared.ts";
 
 /** As many as one prioritized request of a ResourceClaim has (firstAvailable). */
-export const FLAVORS_MAX = 8;
+const FLAVORS_MAX = 8;
 
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 
 /** Name of a flavor. It is also the name of a request in a ResourceClaim. */
-export const flavorName = (description: string) => nonEmpty(63).regex(NAME).describe(description);
+const flavorName = (description: string) => nonEmpty(63).regex(NAME).describe(description);
 
 const FLAVOR_MAP = { valueLength: 63, totalLength: 1_024, entries: 16 } as const;
 const LIMITS_MAX = 8;

@@ -1,4 +1,4 @@
-/** What an operator sets on a Host to keep replicas away from it, and what a drain waits for. Pure, and without other modules at run time: the console's pages use it too. */
+/** Cordon and drain of a Host, and the replicas that a drain waits for. Pure, and without other modules at run time: the console's pages use it too. */
 import type { Host } from "./host.ts";
 import type { InferenceReplica } from "./inference-replica.ts";
 

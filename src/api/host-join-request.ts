@@ -1,6 +1,6 @@
 /**
  * HostJoinRequest: a machine with the join token of a group requests to become a Host. The machine creates the object, and
- * the controller writes the answer to its status.
+ * the controller writes the decision to its status.
  */
 import { z } from "zod";
 import { hostName, reachableAddress, shortText, timestamp } from "./fields/shared.ts";
@@ -22,7 +22,7 @@ export const hostJoinRequestSchema = z.object({
         .enum(["Approved", "Rejected"])
         .describe("Decision of an administrator, set by `metalbridge host approve` and `host reject`.")
         .optional(),
-      approvalNote: shortText(256, "Reason for the rejection.").optional(),
+      approvalNote: shortText(256, "Reason for the decision.").optional(),
     })
     .describe("Request of the machine, and decision of an administrator."),
   status: z
@@ -32,7 +32,7 @@ export const hostJoinRequestSchema = z.object({
         .string()
         .max(63)
         .regex(/^[A-Za-z0-9]*$/)
-        .describe("Reason code of a rejection; see docs/errors.md.")
+        .describe("Reason code of a refusal; see docs/errors.md.")
         .optional(),
       message: shortText(
         1024,

@@ -9,7 +9,7 @@ const NAME_PREFIX = "metalbridge-node-";
 const MAX_BYTES = 64 * 1024 ** 4;
 const MAX_CORES = 4096;
 const MAX_TEXT = 256;
-export const MAX_REPORTED_RUNTIMES = 32;
+const MAX_REPORTED_RUNTIMES = 32;
 export const MAX_REPORTED_MODELS = 256;
 const MAX_NOTES = 32;
 /** Well below the 1 MiB limit of a ConfigMap. */
@@ -28,7 +28,7 @@ const memorySchema = z
     message: "more than totalBytes",
   });
 
-export const installedModelSchema = z.object({
+const installedModelSchema = z.object({
   /** A source in the form of Model.spec.source, or a file name. */
   name: text,
   /** The program that stores the model. */
@@ -36,7 +36,7 @@ export const installedModelSchema = z.object({
   sizeBytes: z.int().min(0).max(MAX_BYTES).optional(),
 });
 
-export const nodeReportSchema = z.object({
+const nodeReportSchema = z.object({
   memory: memorySchema.optional(),
   cpu: z.object({
     name: text.optional(),

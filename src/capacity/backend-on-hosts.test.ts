@@ -3,9 +3,9 @@ import { backendRuntimeSchema } from "../api/backend-runtime.ts";
 import { hostSchema } from "../api/host.ts";
 import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
-import type { Backend } from "./backend.ts";
 import { fitOfService } from "./fit/service-fit.ts";
 import { resolveService } from "./resolve.ts";
+import type { BackendRevision } from "./backend.ts";
 
 const GIB = 1024 ** 3;
 
@@ -20,7 +20,7 @@ function model(name: string, status: object, source = `https://models.example/${
   } as unknown as Model;
 }
 
-function backendOf(host: object = {}, fields: object = {}): Backend {
+function backendOf(host: object = {}, fields: object = {}): BackendRevision {
   const { spec } = backendRuntimeSchema.parse({
     metadata: { name: "mine" },
     spec: {
@@ -60,7 +60,7 @@ function hostOf(name: string, runtimes: readonly { name: string; path?: string }
   });
 }
 
-function fitOf(backend: Backend, hosts: readonly ReturnType<typeof hostOf>[], spec: object = {}) {
+function fitOf(backend: BackendRevision, hosts: readonly ReturnType<typeof hostOf>[], spec: object = {}) {
   const objects = { service: serviceOf(spec), backend, model: tiny, hosts, replicas: [], services: [] };
   return fitOfService(objects, 0);
 }

@@ -6,7 +6,7 @@ import type { ModelFormat } from "../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 
 /** The content of a BackendRuntime that a service uses, which may be an earlier revision. */
-export interface Backend {
+export interface BackendRevision {
   readonly name: string;
   readonly spec: BackendRuntimeSpec;
 }
@@ -29,7 +29,7 @@ const HANDLERS = ["httpGet", "tcpSocket", "exec", "grpc"];
 /** The service as if it had the settings of the BackendRuntime itself. Throws `BackendConfigNotFound` and `BackendNotForService`. */
 export function withBackend(
   spec: InferenceServiceSpec,
-  backend: Backend,
+  backend: BackendRevision,
   use: BackendUse,
 ): InferenceServiceSpec {
   checkUse(spec, backend, use);
@@ -51,7 +51,7 @@ export function withBackend(
 /** The probes of a service, each with the settings of its BackendRuntime. The drivers of our own engines probe in their own way on hosts. */
 export function probesWithBackend(
   { probeOverrides: overrides }: InferenceServiceSpec,
-  backend: Backend | undefined,
+  backend: BackendRevision | undefined,
   on: BackendUse["on"],
 ): InferenceServiceSpec["probeOverrides"] {
   const { probes, engine } = backend?.spec ?? {};
@@ -60,7 +60,11 @@ export function probesWithBackend(
   return Object.fromEntries(names.map((name) => [name, mergedProbe(probes[name], overrides?.[name])]));
 }
 
-function checkUse({ mode = "chat" }: InferenceServiceSpec, { name, spec }: Backend, use: BackendUse): void {
+function checkUse(
+  { mode = "chat" }: InferenceServiceSpec,
+  { name, spec }: BackendRevision,
+  use: BackendUse,
+): void {
   const { formats, modes, accelerators, engine, image, host } = spec;
   const refused =
     (use.on === "Hosts" &&
@@ -82,24 +86,25 @@ function checkUse({ mode = "chat" }: InferenceServiceSpec, { name, spec }: Backe
 
 function configOf(
   { backendRuntime }: InferenceServiceSpec,
-  { name, spec: { recommendedConfigs = [] } }: Backend,
+  { name, spec: { recommendedConfigs = [] } }: BackendRevision,
   hasDraft: boolean,
 ): RecommendedConfig | undefined {
-  const find = (wanted: string) => recommendedConfigs.find((one) => one.name === wanted);
-  const wanted = backendRuntime?.config;
-  if (wanted === undefined) return (hasDraft ? find("speculative-decoding") : undefined) ?? find("default");
-  const found = find(wanted);
+  const find = (requested: string) => recommendedConfigs.find((one) => one.name === requested);
+  const requested = backendRuntime?.config;
+  if (requested === undefined)
+    return (hasDraft ? find("speculative-decoding") : undefined) ?? find("default");
+  const found = find(requested);
   if (found !== undefined) return found;
   const names = recommendedConfigs.map((one) => one.name).join(", ") || "none";
   throw new MetalbridgeError(
     "BackendConfigNotFound",
-    `BackendRuntime ${name} has no recommended configuration ${wanted}; it has ${names}`,
+    `BackendRuntime ${name} has no recommended configuration ${requested}; it has ${names}`,
   );
 }
 
 function programOf(
   spec: InferenceServiceSpec,
-  { name, spec: { command, args, env, host } }: Backend,
+  { name, spec: { command, args, env, host } }: BackendRevision,
   config: RecommendedConfig | undefined,
   on: BackendUse["on"],
 ): Pick<InferenceServiceSpec, "command" | "args" | "env"> {

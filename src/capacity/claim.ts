@@ -6,16 +6,11 @@ import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaMemory, ReplicaModel } from "../api/inference-replica.ts";
 import type { Model } from "../api/model.ts";
 import type { BufferLayout } from "../engines/contract/claims.ts";
-import {
-  DEFAULT_HOST_ACCELERATOR,
-  engineDescription,
-  HOST_ACCELERATORS,
-  hostAccelerator,
-} from "../engines/registry.ts";
+import { DEFAULT_HOST_ACCELERATOR, engineDescription, HOST_ACCELERATORS, hostAccelerator } from "../engines/registry.ts";
 import type { GgufSummary } from "../models/gguf/summary.ts";
 import { isReadByHost, parseSource, publicSource } from "../models/source/parse.ts";
 import type { ClaimWith } from "./fit/variants.ts";
-import { type Backend, measuredBytes } from "./placement/types.ts";
+import { measuredBytes, type ClaimHost } from "./placement/types.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 
 /** Claim of replicas whose memory only their host can determine. */
@@ -63,7 +58,7 @@ export function memoryOn(claim: EstimatedClaim, host: Host | undefined): Replica
   return memoryWith(claim, { accelerator, compute: host.status?.memory?.compute });
 }
 
-function memoryWith(claim: EstimatedClaim, { accelerator, compute }: Backend): ReplicaMemory {
+function memoryWith(claim: EstimatedClaim, { accelerator, compute }: ClaimHost): ReplicaMemory {
   const { memory, on, laidOut } = claim;
   if (compute === undefined || laidOut === undefined)
     return (accelerator === undefined ? undefined : on?.[accelerator]) ?? memory;

@@ -17,7 +17,7 @@ export interface Fitness {
   readonly readNode: (node: Node, report?: NodeReportRead) => NodeRead;
   /** Reason why the node cannot be scored; undefined if it can. */
   readonly nodeProblem: (node: NodeRead) => string | undefined;
-  /** Measured results correct the speeds of machines of the same class and of its neighbors. */
+  /** Measured results correct the speeds of machines of the same class and of neighboring classes. */
   readonly forReplica: (need: ReplicaNeed, measured?: ReadonlyMap<string, BenchmarkResult>) => ReplicaScorer;
   /** Undefined if the class says too little. */
   readonly bandwidthOfClass: (deviceClass: string) => ClassBandwidth | undefined;

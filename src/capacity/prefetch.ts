@@ -50,11 +50,11 @@ export function prefetchOrders(host: Host, models: readonly Model[]): PrefetchOr
   /** Sorted by the total size of the orders of the namespace up to each order. */
   const inTurn = requested
     .map((order) => {
-      const upTo = (bytesOf.get(order.namespace) ?? 0) + sizeOf(order);
-      bytesOf.set(order.namespace, upTo);
-      return { order, upTo };
+      const cumulativeBytes = (bytesOf.get(order.namespace) ?? 0) + sizeOf(order);
+      bytesOf.set(order.namespace, cumulativeBytes);
+      return { order, cumulativeBytes };
     })
-    .sort((a, b) => a.upTo - b.upTo);
+    .sort((a, b) => a.cumulativeBytes - b.cumulativeBytes);
   let left = PREFETCH_BYTES_MAX;
   const chosen = new Set<PrefetchOrder>();
   for (const { order } of inTurn) {

@@ -14,13 +14,13 @@ import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
-import { type Backend, withBackend } from "./backend.ts";
+import { withBackend, type BackendRevision } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import { contentOf, type TemplateWithoutHost, toReplicaModel, toReplicaTemplate } from "./template.ts";
+import { type TemplateWithoutHost, toReplicaModel, toReplicaTemplate, revisionContentOf } from "./template.ts";
 
 export interface Resolved {
   readonly at: "resolved";
@@ -47,7 +47,7 @@ export type Resolution = Resolved | Blocked;
 export interface ResolveInput extends NamedModels {
   readonly service: InferenceService;
   /** The BackendRuntime that the service names; undefined if it does not exist and no revision of it is stored. */
-  readonly backend?: Backend | undefined;
+  readonly backend?: BackendRevision | undefined;
   /** Weights of earlier revisions of the service, for `spec.modelRevision`. */
   readonly earlier?: readonly ReplicaModel[] | undefined;
   /** Replicas whose agents may have read the files of the model. Replicas of the service keep its runtime. */
@@ -92,7 +92,7 @@ export function resolveService(input: ResolveInput): Resolution {
 export function withParams(
   service: InferenceService,
   params: Flavor["params"],
-  backend: Backend | undefined,
+  backend: BackendRevision | undefined,
 ): InferenceService {
   if (params === undefined) return service;
   const { spec } = service;
@@ -119,8 +119,8 @@ function withContent(
 ): Model | Blocked {
   const { spec, status = {} } = model;
   const { pinned } = status;
-  if (content === undefined || contentOf(pinned) === content) return model;
-  const stored = earlier.find((one) => one.source === spec.source && contentOf(one) === content);
+  if (content === undefined || revisionContentOf(pinned) === content) return model;
+  const stored = earlier.find((one) => one.source === spec.source && revisionContentOf(one) === content);
   if (stored === undefined) {
     const message = `no stored revision of the service has content ${content} of Model ${model.metadata.name}; remove spec.modelRevision to serve its current content`;
     return { at: "blocked", code: "ModelRevisionNotFound", message, isFinal: true };
@@ -139,7 +139,7 @@ interface Usable {
   readonly draftModel: Model | undefined;
   readonly projectorModel: Model | undefined;
   readonly adapters: readonly Model[];
-  readonly backend: Backend | undefined;
+  readonly backend: BackendRevision | undefined;
   /** Probes of the service without those of its BackendRuntime. */
   readonly ownProbes: InferenceService["spec"]["probeOverrides"];
   readonly replicas: readonly InferenceReplica[];

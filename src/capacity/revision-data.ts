@@ -10,7 +10,7 @@ import type { Model } from "../api/model.ts";
 import { ENGINES } from "../engines/registry.ts";
 import type { ControllerRevision } from "../kube/objects.ts";
 import type { PodTemplate } from "../kube/workload-objects.ts";
-import { contentOf, type TemplateWithoutHost } from "./template.ts";
+import { type TemplateWithoutHost, revisionContentOf } from "./template.ts";
 
 /** Fields of InferenceService.spec that determine the revision. A change of any other field restarts nothing. */
 export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
@@ -106,7 +106,7 @@ const revisionDataSchema = z.object({
 
 export type RevisionData = z.output<typeof revisionDataSchema>;
 
-/** What a revision is rendered from. */
+/** The inputs of a rendered revision. */
 interface RevisionSource {
   readonly service: InferenceService;
   readonly model: Model;
@@ -118,7 +118,7 @@ export function toRevisionData(source: RevisionSource, template: TemplateWithout
   return {
     template,
     spec: revisionSpec(service.spec, template.runtime),
-    model: modelData(model, contentOf(template.model)),
+    model: modelData(model, revisionContentOf(template.model)),
     backend: backend && dataOf(backend),
   };
 }
@@ -131,7 +131,7 @@ export function toPodsRevisionData(
   return {
     pods: { runtime, templates },
     spec: revisionSpec(service.spec, runtime, "Pods"),
-    model: modelData(model, contentOf(model.status?.pinned)),
+    model: modelData(model, revisionContentOf(model.status?.pinned)),
     backend: backend && dataOf(backend),
   };
 }
@@ -169,7 +169,7 @@ export function sideOf({ data }: ControllerRevision): Side {
   return typeof data === "object" && data !== null && "template" in data ? "Hosts" : "Pods";
 }
 
-/** What the service is rendered to now, or was last. */
+/** The current or last rendering of the service. */
 export function newestRevision(
   revisions: readonly ControllerRevision[],
   side: Side,

@@ -5,7 +5,7 @@ import type { RunsOn } from "../api/inference-service/rollout.ts";
 import type { Model } from "../api/model.ts";
 import { flavorsOf, platformOfFlavor } from "./flavors/narrow.ts";
 
-/** Where a service runs depends on these fields. They may lack the defaults of the API server. */
+/** The fields that decide between hosts and pods. They may lack the defaults of the API server. */
 interface Placed {
   readonly spec: Pick<InferenceServiceSpec, "flavors"> & {
     readonly placement?: Partial<InferenceServiceSpec["placement"]> | undefined;

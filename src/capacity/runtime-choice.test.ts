@@ -54,7 +54,7 @@ function resolve({ format, weightsGib = 1, hosts }: Case, spec: object, replicas
   return resolveService({ service, model, replicas, hosts: hosts.map(hostOf) });
 }
 
-function answer(given: Case) {
+function chooseRuntime(given: Case) {
   const { spec = {}, replicaOn, replicaSpec } = given;
   const replicas: InferenceReplica[] = [];
   if (replicaOn !== undefined) {
@@ -76,7 +76,7 @@ function answer(given: Case) {
 }
 
 describe("golden", () => {
-  testGoldens(`${import.meta.dirname}/golden`, (cases: readonly Case[]) => cases.map(answer));
+  testGoldens(`${import.meta.dirname}/golden`, (cases: readonly Case[]) => cases.map(chooseRuntime));
 });
 
 test("naming the runtime that was chosen restarts nothing", () => {

@@ -38,8 +38,8 @@ export const scoreWeightsSchema = z
     "Weights of the terms in the score of machines, each from 0 to 1, separated by commas: speed, utilization, cost.",
   );
 
-/** What is known about a machine. Impossible values count as unknown. */
-export interface ScoredFigures {
+/** Inputs of the score of a machine. Impossible values count as unknown. */
+export interface ScoreInputs {
   /** Generation speed of a single request, and its origin. */
   readonly tokensPerSecond?: { readonly value: number; readonly basis: string } | undefined;
   /** Share of its capacity that is in use, from 0 to 1. */
@@ -48,11 +48,11 @@ export interface ScoredFigures {
   readonly cost?: number | undefined;
 }
 
-export interface ScoredMachine extends ScoredFigures {
+export interface ScoredMachine extends ScoreInputs {
   readonly name: string;
 }
 
-/** Maxima over all candidates; undefined if no candidate states the figure. */
+/** Maxima over all candidates; undefined if no candidate states the value. */
 export interface ScoreScale {
   readonly tokensPerSecond: number | undefined;
   readonly utilization: number | undefined;
@@ -74,7 +74,7 @@ export interface MachineScore {
   readonly missing: readonly Term[];
 }
 
-export function scoreScale(machines: Iterable<ScoredFigures>): ScoreScale {
+export function scoreScale(machines: Iterable<ScoreInputs>): ScoreScale {
   const scale: { -readonly [T in Term]: number | undefined } = {
     tokensPerSecond: undefined,
     utilization: undefined,
@@ -107,7 +107,7 @@ export function scoreMachine(
 }
 
 /** The score alone. */
-export function scoreOf(machine: ScoredFigures, scale: ScoreScale, weights: ScoreWeights): number {
+export function scoreOf(machine: ScoreInputs, scale: ScoreScale, weights: ScoreWeights): number {
   return (
     weights.tps * shareOf(machine, scale, "tokensPerSecond") -
     weights.utilization * shareOf(machine, scale, "utilization") -
@@ -136,13 +136,13 @@ export function scoreRank(score: number, weights: ScoreWeights = DEFAULT_SCORE_W
 const TERMS: readonly Term[] = ["tokensPerSecond", "utilization", "cost"];
 
 /** Undefined if the value is unknown or impossible. */
-function datumOf(machine: ScoredFigures, term: Term): number | undefined {
+function datumOf(machine: ScoreInputs, term: Term): number | undefined {
   const value = term === "tokensPerSecond" ? machine.tokensPerSecond?.value : machine[term];
   if (value === undefined || !Number.isFinite(value) || value < 0) return undefined;
   return term === "utilization" ? Math.min(1, value) : value;
 }
 
-function shareOf(machine: ScoredFigures, scale: ScoreScale, term: Term): number {
+function shareOf(machine: ScoreInputs, scale: ScoreScale, term: Term): number {
   const most = scale[term];
   if (most === undefined) return 0;
   const value = datumOf(machine, term);
@@ -151,11 +151,11 @@ function shareOf(machine: ScoredFigures, scale: ScoreScale, term: Term): number 
   return most === 0 ? 0 : Math.min(1, value / most);
 }
 
-function termText(machine: ScoredFigures, scale: ScoreScale, term: Term): string {
+function termText(machine: ScoreInputs, scale: ScoreScale, term: Term): string {
   const most = scale[term];
   if (most === undefined) return "";
   const value = datumOf(machine, term);
-  const short = (figure: number) => Number(figure.toPrecision(3));
+  const short = (value: number) => Number(value.toPrecision(3));
   if (term === "utilization")
     return value === undefined ? "load unknown" : `${Math.round(value * 100)}% in use`;
   if (term === "cost") return value === undefined ? "cost unknown" : `cost ${short(value)} of ${short(most)}`;

@@ -1,12 +1,7 @@
 /** Renders a service to the template of its replicas, with defaults filled in and references resolved. */
 
 import type { BackendRuntimeSpec } from "../api/backend-runtime.ts";
-import {
-  DEFAULT_CONTEXT_PER_SLOT,
-  DEFAULT_PROMPT_CACHE_MIB,
-  type EngineSettings,
-  engineFields,
-} from "../api/engine-settings.ts";
+import { DEFAULT_CONTEXT_PER_SLOT, DEFAULT_PROMPT_CACHE_MIB, type EngineSettings, engineFields } from "../api/engine-settings.ts";
 import type { GgufFacts } from "../api/fields/gguf.ts";
 import type { ReplicaAdapter, ReplicaModel, ReplicaTemplate } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
@@ -86,7 +81,7 @@ export function toReplicaModel(model: Model, format: ReplicaModel["format"]): Re
 }
 
 /** Identifies the content of a revision; undefined if nothing does. */
-export function contentOf(
+export function revisionContentOf(
   model: Pick<ReplicaModel, "revision" | "changeMarker"> | undefined,
 ): string | undefined {
   return model?.revision ?? model?.changeMarker;

@@ -1,6 +1,6 @@
 /** GET /console/catalog: what can be deployed without knowing a source. */
 
-/** How a catalog model fits the host that suits it best, among all that engines may claim there: deployments run on hosts by default. */
+/** Fit of a catalog model on the best host, by the memory that engines may claim there: deployments run on hosts by default. */
 export interface CatalogFit {
   readonly level: "perfect" | "good" | "marginal" | "too_tight";
   readonly machine: string;
@@ -8,7 +8,7 @@ export interface CatalogFit {
 }
 
 /** `R` is a record of the catalog. */
-export interface CatalogAnswer<R> {
+export interface CatalogResponse<R> {
   readonly models: readonly R[];
   /** By the name of the model. Without entries for a reader who may not get `density/catalog`. */
   readonly fits: Readonly<Record<string, CatalogFit>>;

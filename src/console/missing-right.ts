@@ -1,6 +1,6 @@
 /** The message for a reader who lacks a right, and who can give it: one wording for the stream, the proxy and all buttons. Pure. */
 import { GROUP } from "../api/group.ts";
-import type { AccessQuestion, Refusal } from "./protocol.ts";
+import type { AccessQuestion, ApiRefusal } from "./protocol.ts";
 
 const OPERATOR_ROLES = "(examples/rbac/operator.yaml)";
 const READS = new Set(["get", "list", "watch"]);
@@ -8,7 +8,7 @@ const NAMESPACED = new Set(["models", "inferenceservices", "inferencereplicas", 
 /** Resources of Kubernetes that its own role view may read. */
 const IN_VIEW = new Set(["pods", "events", "configmaps", "controllerrevisions"]);
 
-export function missingRight(question: AccessQuestion): Required<Refusal> {
+export function missingRight(question: AccessQuestion): Required<ApiRefusal> {
   const role = roleWith(question);
   const where = textOfPlace(question);
   return {
@@ -26,7 +26,7 @@ export function notWatched(
   group: string,
   resource: string,
   namespace: string | undefined,
-): Required<Refusal> {
+): Required<ApiRefusal> {
   const refusal = missingRight({ verb: "list", group, resource });
   if (namespace === undefined) return refusal;
   return { ...refusal, remedy: `Show its namespace instead: \`metalbridge console -n ${namespace}\`` };

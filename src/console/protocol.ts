@@ -35,7 +35,7 @@ export interface SignIn {
 }
 
 /** Body of any other refusal of the console's own API. */
-export interface Refusal {
+export interface ApiRefusal {
   readonly code: string;
   readonly message: string;
   readonly remedy?: string;
@@ -57,12 +57,12 @@ export const GATEWAY_KEYS_PATH = `${CONSOLE_PATH}/gateway-keys`;
 /** `POST {namespace, name, revision?, isDryRun?}` restores the spec of an earlier revision of a service. */
 export const UNDO_PATH = `${CONSOLE_PATH}/undo`;
 
-export interface UndoAnswer {
+export interface UndoResponse {
   readonly revision: number;
   readonly hash: string;
   /** Such as `contextSize 4096 -> 8192`. Empty if the service already has that spec. */
   readonly changes: readonly string[];
-  /** What is not restored. */
+  /** Fields that are not restored. */
   readonly notes: readonly string[];
 }
 
@@ -99,7 +99,7 @@ export type StreamEvent =
   /** The API server has not answered the console's server since then; undefined once it answers again. */
   | { readonly event: "cluster"; readonly data: { readonly awaySinceMs?: number | undefined } }
   | { readonly event: "rows"; readonly data: RowsEvent }
-  | { readonly event: "refused"; readonly data: Refusal & { readonly topic: Topic } };
+  | { readonly event: "refused"; readonly data: ApiRefusal & { readonly topic: Topic } };
 
 export interface RowsEvent {
   readonly topic: Topic;

@@ -125,7 +125,7 @@ export interface ModelRow {
   readonly resourceVersion: string;
 }
 
-/** Figures of the whole farm; one row with the key `farm`. */
+/** Totals of the whole fleet; one row with the key `farm`. */
 export interface FarmRow {
   readonly services: { readonly ready: number; readonly total: number };
   /** 0 for a reader who may not list hosts. */

@@ -40,7 +40,7 @@ export interface Readings {
   readonly firewall: Firewall;
   readonly links: readonly Link[];
   readonly names: readonly { readonly name: string; readonly use: string; readonly error?: string }[];
-  readonly api: ApiAnswer;
+  readonly api: ApiReading;
   readonly credential: CredentialReading;
   /** Result of the agent's preflight; has a code if it failed. */
   readonly preflight: readonly {
@@ -89,12 +89,12 @@ export interface PowerSettings {
 }
 
 /** answers: something came back, a refusal included. noRoute: the system said so at once. silent: nothing in time. */
-export type Reach = "answers" | "noRoute" | "silent";
+export type Reachability = "answers" | "noRoute" | "silent";
 
 export interface Neighbors {
-  readonly gateway?: { readonly address: string; readonly reach: Reach };
+  readonly gateway?: { readonly address: string; readonly reach: Reachability };
   /** Others of the same network, as the system knows them. */
-  readonly peers: readonly { readonly address: string; readonly reach: Reach }[];
+  readonly peers: readonly { readonly address: string; readonly reach: Reachability }[];
 }
 
 export interface Firewall {
@@ -116,7 +116,7 @@ export interface Link {
   readonly isRoute: boolean;
 }
 
-export type ApiAnswer = {
+export type ApiReading = {
   readonly server: string;
   readonly sentMs: number;
   readonly receivedMs: number;

@@ -9,7 +9,7 @@ const MAX_GAP_WINDOWS = 2;
 /** Minimum interval between two changes of the performance in a status. */
 export const PERFORMANCE_WRITE_MS = 30_000;
 
-/** One reading of an engine or of the gate in front of it. Figures that it does not report are absent. */
+/** One reading of an engine or of the gate in front of it. Values that it does not report are absent. */
 export interface LoadReading {
   /** On the monotonic clock. */
   readonly at: number;
@@ -22,7 +22,7 @@ export interface LoadReading {
 }
 
 const COUNTERS = ["generatedTokens", "firstTokens", "firstTokenSeconds"] as const;
-const FIGURES = ["tokensPerSecond", "timeToFirstTokenSeconds", "requestsInFlight"] as const;
+const FIELDS = ["tokensPerSecond", "timeToFirstTokenSeconds", "requestsInFlight"] as const;
 
 /** Readings of one engine in order, without gaps longer than two windows. */
 export type LoadWindow = readonly LoadReading[];
@@ -90,8 +90,8 @@ function meanInFlight(readings: LoadWindow, spanMs: number): number | undefined 
  * over the replicas that have had requests.
  */
 export function sumPerformance(replicas: readonly Performance[]): TotalPerformance {
-  const valuesOf = (figure: (typeof FIGURES)[number]) =>
-    replicas.map((one) => one[figure]).filter((value) => value !== undefined);
+  const valuesOf = (field: (typeof FIELDS)[number]) =>
+    replicas.map((one) => one[field]).filter((value) => value !== undefined);
   const sumOf = (values: readonly number[]): number | undefined =>
     values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0);
   const requests = valuesOf("requestsInFlight");
@@ -112,10 +112,10 @@ export function reportedPerformance(
   exact: TotalPerformance,
 ): TotalPerformance | undefined {
   const { requestsUnknown } = exact;
-  if (requestsUnknown !== true && FIGURES.every((figure) => !exact[figure])) return undefined;
-  const rounded = FIGURES.flatMap((figure) => {
-    const value = exact[figure];
-    return value === undefined ? [] : [[figure, reportedSpeed(reported?.[figure], value)] as const];
+  if (requestsUnknown !== true && FIELDS.every((field) => !exact[field])) return undefined;
+  const rounded = FIELDS.flatMap((field) => {
+    const value = exact[field];
+    return value === undefined ? [] : [[field, reportedSpeed(reported?.[field], value)] as const];
   });
   return { ...Object.fromEntries(rounded), requestsUnknown };
 }

@@ -16,7 +16,7 @@ export const KEY_FIELD = "key.json";
 const FIELD_MAX = 256 * 1024;
 
 /** Prefix by which scanners for leaked credentials can find keys. */
-export const KEY_PREFIX = "mbk_";
+const KEY_PREFIX = "mbk_";
 /** Length of the random part of a key. */
 export const KEY_BYTES = 32;
 const KEY_PATTERN = /^mbk_[A-Za-z0-9_-]{43}$/;

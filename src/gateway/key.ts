@@ -6,7 +6,7 @@ import { isoSeconds } from "../util/iso-seconds.ts";
 import { compareText } from "../util/text.ts";
 
 /** Maximum number of entries in each list of a scope. */
-export const SCOPE_MAX = 256;
+const SCOPE_MAX = 256;
 /** Weights of keys in the fair queue. */
 export const WEIGHT_MAX = 1_000;
 /** During a rotation, two keys are valid. */

@@ -43,7 +43,7 @@ export interface TakenName extends ClaimedName {
   readonly by: string;
 }
 
-/** Services that a client may use, by `namespace/name`. Others take part in no answer, so nothing about them can leak. */
+/** Services that a client may use, by `namespace/name`. Others take part in no response, so nothing about them can leak. */
 export type MayUse = (key: string) => boolean;
 
 export interface PublicNames {

@@ -26,7 +26,7 @@ export type UsageRow = UsageOf & UsageCounts;
 
 export const DIMENSIONS = ["key", "model", "namespace", "host"] as const;
 export type UsageDimension = (typeof DIMENSIONS)[number];
-export const COUNTS = [
+const COUNTS = [
   "requests",
   "estimatedRequests",
   "tokensIn",

@@ -10,7 +10,9 @@ import { selfSigned } from "../../test/fixtures/self-signed.ts";
 import { limitConnections } from "./connections.ts";
 
 /** A test answers /held itself. */
-async function serve(make: (answer: (request: IncomingMessage, response: ServerResponse) => void) => Server) {
+async function serve(
+  make: (respond: (request: IncomingMessage, response: ServerResponse) => void) => Server,
+) {
   const server = make(({ url }, response) => {
     if (url !== "/held") response.end("ok");
   });
@@ -122,7 +124,7 @@ test("whoever connects in whatever order, no limit is exceeded and the newest co
 });
 
 test("a request under way by TLS is spared too", async () => {
-  const { port, open, hold, keep } = await serve((answer) => createTlsServer(selfSigned(), answer));
+  const { port, open, hold, keep } = await serve((respond) => createTlsServer(selfSigned(), respond));
   const busy = keep(connectTls({ port, host: "127.0.0.1", rejectUnauthorized: false }));
   await once(busy, "secureConnect");
   const response = await hold(busy);

@@ -10,7 +10,7 @@ export interface HttpResponse {
 }
 
 /** Undefined: the handler has sent the response, or sends it. */
-type Answer = HttpResponse | undefined;
+type RoutedResponse = HttpResponse | undefined;
 
 export interface RoutedRequest {
   /** The segments of the path that the route leaves open, as the client sent them. */
@@ -20,7 +20,7 @@ export interface RoutedRequest {
   readonly response: ServerResponse;
 }
 
-export type RouteHandler = (routed: RoutedRequest) => Answer | Promise<Answer>;
+export type RouteHandler = (routed: RoutedRequest) => RoutedResponse | Promise<RoutedResponse>;
 
 /**
  * Handlers by path without the query, such as `/metrics`, `/v1/logs/*` (`*` is any segment) or `POST /reload`. Without a method, a
@@ -34,14 +34,14 @@ export interface RouteOptions {
   readonly otherwise?: ((request: IncomingMessage) => Promise<HttpResponse>) | undefined;
   /** Called before the path is read. Undefined: the request is allowed. */
   readonly admit?:
-    | ((request: IncomingMessage, response: ServerResponse) => Answer | Promise<Answer>)
+    | ((request: IncomingMessage, response: ServerResponse) => RoutedResponse | Promise<RoutedResponse>)
     | undefined;
   /** Renders the listener's own refusals. Default: as plain text. */
   readonly refuse?: (status: 404 | 405, message: string) => HttpResponse;
   /** The response to a request whose handler failed. Default: the error as plain text. */
   readonly onError?: (error: unknown) => HttpResponse;
   /** Called when the handler is done and its response is sent; the client may not have read it. */
-  readonly onAnswered?: (response: ServerResponse) => void;
+  readonly onResponse?: (response: ServerResponse) => void;
 }
 
 /** Clients do not send more requests before the first response, and each response can be large. */
@@ -61,7 +61,7 @@ export function createRoutes(options: RouteOptions): RequestListener {
     void answer(request, response, options, table)
       .catch(onError)
       .then((result) => result && send(response, result))
-      .finally(() => options.onAnswered?.(response));
+      .finally(() => options.onResponse?.(response));
   };
 }
 
@@ -76,7 +76,7 @@ async function answer(
   response: ServerResponse,
   { admit, otherwise, refuse = (status, message) => ({ status, body: `${message}\n` }) }: RouteOptions,
   table: readonly Route[],
-): Promise<Answer> {
+): Promise<RoutedResponse> {
   const refused = await admit?.(request, response);
   if (refused !== undefined) return refused;
   const [path = "", query = ""] = (request.url ?? "").split("?");

@@ -49,8 +49,8 @@ test("a text up to the limit is read exactly, in any chunks, and a longer one is
           }
         };
         const body = Readable.from(counted(), { highWaterMark: 1 });
-        const answer = { url: new URL("http://source.test/list"), body } as unknown as SourceResponse;
-        const read = readResponseText(answer, maxBytes, signal);
+        const response = { url: new URL("http://source.test/list"), body } as unknown as SourceResponse;
+        const read = readResponseText(response, maxBytes, signal);
         if (whole.length <= maxBytes) return void expect(await read).toBe(whole.toString("utf8"));
         await expect(read).rejects.toMatchObject({ error: { code: "SourceRefused" }, isTransient: false });
         // The limit is detected in one chunk, and the next one may already be in flight.
@@ -94,10 +94,10 @@ test("redirects are followed up to the limit, and no further request is sent", a
       hops = some;
       server.requests.length = 0;
       const rules = { allowLoopback: true, allowPrivate: false, stallMs: 10_000, connectMs: 10_000 };
-      const answer = sendSourceRequest(new URL(`${server.url}/0`), { signal }, { ...rules, maxRedirects });
+      const response = sendSourceRequest(new URL(`${server.url}/0`), { signal }, { ...rules, maxRedirects });
       if (hops > maxRedirects)
-        await expect(answer).rejects.toMatchObject({ error: { code: "SourceRedirects" } });
-      else expect(await readResponseText(await answer, 100, signal)).toBe("there");
+        await expect(response).rejects.toMatchObject({ error: { code: "SourceRedirects" } });
+      else expect(await readResponseText(await response, 100, signal)).toBe("there");
       expect(server.requests.length).toBe(Math.min(hops, maxRedirects) + 1);
     }),
     {

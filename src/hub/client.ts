@@ -1,11 +1,5 @@
 /** The HTTP client for sources. It checks every address, follows redirects itself, and limits every wait. */
-import {
-  type ClientRequest,
-  request as httpRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type RequestOptions,
-} from "node:http";
+import { type ClientRequest, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { notAllowed, permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
 import { checkUrl, guardedLookup, type HostRules } from "./guard.ts";
@@ -44,7 +38,7 @@ export interface RequestAuthorizer {
    * resend the request to after it has learned a token or a region; undefined leaves the response to the caller. Rejects with
    * SourceFailure if it can explain the status.
    */
-  readonly judge?: (answer: SourceResponse, signal: AbortSignal) => Promise<URL | undefined>;
+  readonly judge?: (response: SourceResponse, signal: AbortSignal) => Promise<URL | undefined>;
 }
 
 export interface SourceResponse {
@@ -77,9 +71,9 @@ export async function sendSourceRequest(
   let from = start;
   for (let resends = 0; ; resends += 1) {
     const { judge, ...final } = request;
-    const answer = await follow(from, resends < MAX_RESENDS ? request : final, rules);
-    if (!(answer instanceof URL)) return answer;
-    from = answer;
+    const response = await follow(from, resends < MAX_RESENDS ? request : final, rules);
+    if (!(response instanceof URL)) return response;
+    from = response;
   }
 }
 
@@ -103,10 +97,10 @@ async function follow(
     const body = await sendOnce(url, await authorized(url, request, isSameOrigin), rules);
     const status = statusOf(body);
     destroyWhenStalled(url, body, rules.stallMs);
-    const answer: SourceResponse = { url, status, headers: body.headers, hops, body };
-    const resendTo = isSameOrigin ? await judged(answer, request) : undefined;
+    const response: SourceResponse = { url, status, headers: body.headers, hops, body };
+    const resendTo = isSameOrigin ? await judged(response, request) : undefined;
     if (resendTo !== undefined) return resendTo;
-    if (!REDIRECTS.has(status)) return answer;
+    if (!REDIRECTS.has(status)) return response;
     body.destroy();
     hops.push(body.headers);
     if (hops.length > rules.maxRedirects)
@@ -134,16 +128,16 @@ async function authorized(
 }
 
 async function judged(
-  answer: SourceResponse,
+  response: SourceResponse,
   { judge, signal }: HttpRequest & RequestAuthorizer,
 ): Promise<URL | undefined> {
-  if (judge === undefined || SETTLED.has(answer.status)) return undefined;
+  if (judge === undefined || SETTLED.has(response.status)) return undefined;
   try {
-    const again = await judge(answer, signal);
-    if (again !== undefined) answer.body.destroy();
+    const again = await judge(response, signal);
+    if (again !== undefined) response.body.destroy();
     return again;
   } catch (error) {
-    answer.body.destroy();
+    response.body.destroy();
     throw error;
   }
 }
@@ -153,14 +147,17 @@ export async function requestText(
   url: URL,
   request: HttpRequest & RequestAuthorizer,
   rules: HttpRules,
-  { maxBytes, onStatus }: { readonly maxBytes: number; readonly onStatus?: (answer: SourceResponse) => void },
+  {
+    maxBytes,
+    onStatus,
+  }: { readonly maxBytes: number; readonly onStatus?: (response: SourceResponse) => void },
 ): Promise<{ readonly text: string; readonly headers: IncomingHttpHeaders }> {
-  const answer = await sendSourceRequest(url, request, rules);
-  const { status, headers, body } = answer;
+  const response = await sendSourceRequest(url, request, rules);
+  const { status, headers, body } = response;
   try {
-    onStatus?.(answer);
+    onStatus?.(response);
     if (status !== 200) throw statusFailure(url, status, headers["retry-after"]);
-    return { text: await readResponseText(answer, maxBytes, request.signal), headers };
+    return { text: await readResponseText(response, maxBytes, request.signal), headers };
   } finally {
     body.destroy();
   }

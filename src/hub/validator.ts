@@ -37,7 +37,7 @@ function isSameContent(known: Validator, now: Validator): boolean {
   return known.lastModified !== undefined && known.lastModified === now.lastModified;
 }
 
-/** True if the server confirms that a file did not change. Throws SourceFailure without an answer. */
+/** True if the server confirms that a file did not change. Throws SourceFailure without a response. */
 export async function isUnchanged(
   source: OpenSource,
   url: URL,
@@ -52,22 +52,22 @@ export async function isUnchanged(
   return now === "notModified" || isSameContent(known, now);
 }
 
-/** Reads the current validator of a file without its content. Throws SourceFailure without an answer. */
+/** Reads the current validator of a file without its content. Throws SourceFailure without a response. */
 export async function readValidator(
   source: OpenSource,
   url: URL,
   signal: AbortSignal,
   conditions: Readonly<Record<string, string>> = {},
 ): Promise<Validator | "notModified"> {
-  let answer = await source.open(url, { method: "HEAD", headers: conditions, signal });
-  answer.body.destroy();
-  if (answer.status === 304) return "notModified";
-  if ([403, 405, 501].includes(answer.status)) {
+  let response = await source.open(url, { method: "HEAD", headers: conditions, signal });
+  response.body.destroy();
+  if (response.status === 304) return "notModified";
+  if ([403, 405, 501].includes(response.status)) {
     // An address that is signed only for GET refuses HEAD.
-    answer = await source.open(url, { headers: { range: "bytes=0-0" }, signal });
-    answer.body.destroy();
+    response = await source.open(url, { headers: { range: "bytes=0-0" }, signal });
+    response.body.destroy();
   }
-  const { status } = answer;
-  if (status !== 200 && status !== 206) throw statusFailure(url, status, answer.headers["retry-after"]);
-  return { ...validatorOf(answer.headers), totalBytes: totalBytesOf(answer) };
+  const { status } = response;
+  if (status !== 200 && status !== 206) throw statusFailure(url, status, response.headers["retry-after"]);
+  return { ...validatorOf(response.headers), totalBytes: totalBytesOf(response) };
 }

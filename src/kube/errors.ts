@@ -69,7 +69,7 @@ export function failureOfBadBody(body: string): ApiFailure {
   return { kind: "unexpected", status: 200, reason: "NotKubernetes", message: plainMessage(200, body) };
 }
 
-/** True if there was no answer, or an answer of unavailable without Retry-After. */
+/** True if there was no response, or a response of unavailable without Retry-After. */
 export function isApiUnavailable({ kind, reason, retryAfterMs }: ApiFailure): boolean {
   if (kind === "unreachable") return true;
   return kind === "unavailable" && retryAfterMs === undefined && reason !== REASON_KIND_NOT_INSTALLED;

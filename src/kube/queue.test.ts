@@ -218,8 +218,8 @@ describe("the work queue", () => {
   });
 
   it("looks again when asked to; the soonest wins", async () => {
-    const answers = [{ recheckAfterMs: 1_000 }];
-    const { queue, runs, step, waiting } = setUp(async () => answers.shift());
+    const responses = [{ recheckAfterMs: 1_000 }];
+    const { queue, runs, step, waiting } = setUp(async () => responses.shift());
     queue.enqueue("a");
     await step(0);
     queue.enqueueAfter("a", 5_000);

@@ -38,7 +38,7 @@ export async function issueToken(
 ): Promise<ApiResult<IssuedToken>> {
   const { namespace, name } = account;
   const boundObjectRef = boundTo && { apiVersion: "v1", kind: "Secret", ...boundTo };
-  const answer = await connection.request({
+  const response = await connection.request({
     method: "POST",
     path: `/api/v1/namespaces/${encodeURIComponent(namespace ?? "")}/serviceaccounts/${encodeURIComponent(name)}/token`,
     body: JSON.stringify({
@@ -48,9 +48,9 @@ export async function issueToken(
     }),
     timeoutMs: TIMEOUT_MS,
   });
-  if (!answer.ok) return answer;
-  const value = readIssued(answer.value);
-  return value === undefined ? { ok: false, error: failureOfBadBody(answer.value) } : { ok: true, value };
+  if (!response.ok) return response;
+  const value = readIssued(response.value);
+  return value === undefined ? { ok: false, error: failureOfBadBody(response.value) } : { ok: true, value };
 }
 
 function readIssued(body: string): IssuedToken | undefined {

@@ -122,7 +122,7 @@ export interface LeaderWorkerSet extends KubeObject {
 }
 
 /** Definition of a kind. Its schemas are not kept. */
-export interface CustomResourceDefinition extends KubeObject {
+export interface KindDefinition extends KubeObject {
   spec: { versions?: readonly { readonly name: string; readonly served?: boolean }[] };
   status?: { conditions?: readonly StatusCondition[] };
 }

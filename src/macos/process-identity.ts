@@ -70,7 +70,7 @@ function runPs(ps: string, args: readonly string[]): Promise<string | "unknown">
 }
 
 /** Parses lines `pid pgid stat lstart`. The start time has single spaces, so that it equals the time that the shim wrote. */
-export function parsePs(text: string): LivingProcess[] {
+function parsePs(text: string): LivingProcess[] {
   return text.split("\n").flatMap((line) => {
     const match = /^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\S.*?)\s*$/.exec(line);
     if (match === null || match[3]?.startsWith("Z")) return [];

@@ -8,7 +8,7 @@ const MAX_BYTES = 4 << 20;
 /** The marker after the output of a command. It starts with a newline, because the output may not end with one. */
 const END = /\nexit (\d+)\n$/;
 
-interface Answer {
+interface CommandOutput {
   readonly code: number;
   readonly stdout: string;
 }
@@ -24,13 +24,13 @@ export function createShell(path: string, signal: AbortSignal, timeoutMs = TIMEO
   const run = async (words: readonly string[], partial: boolean): Promise<string | undefined> => {
     if (signal.aborted) return undefined;
     if (shell === undefined || shell.exitCode !== null || shell.signalCode !== null) shell = start(path);
-    const answer = await execute(shell, words, timeoutMs);
-    if (answer === undefined) {
+    const result = await execute(shell, words, timeoutMs);
+    if (result === undefined) {
       kill(shell);
       shell = undefined;
     }
-    const isAccepted = answer?.code === 0 || partial;
-    return isAccepted && answer?.stdout !== "" ? answer?.stdout : undefined;
+    const isAccepted = result?.code === 0 || partial;
+    return isAccepted && result?.stdout !== "" ? result?.stdout : undefined;
   };
   return (program, args, { partial = false } = {}) => inTurn(() => run([program, ...args], partial));
 }
@@ -40,7 +40,7 @@ function start(path: string): ChildProcess {
   const env = { LC_ALL: "C", PATH: path };
   const shell = spawn("/bin/sh", [], { env, detached: true, stdio: ["pipe", "pipe", "ignore"] });
   shell.stdout.setEncoding("utf8");
-  // An error shows as a missing answer.
+  // An error shows as a missing result.
   shell.on("error", () => {});
   shell.stdin.on("error", () => {});
   return shell;
@@ -50,8 +50,8 @@ function execute(
   shell: ChildProcess,
   words: readonly string[],
   timeoutMs: number,
-): Promise<Answer | undefined> {
-  const { promise, resolve } = Promise.withResolvers<Answer | undefined>();
+): Promise<CommandOutput | undefined> {
+  const { promise, resolve } = Promise.withResolvers<CommandOutput | undefined>();
   let text = "";
   const take = (chunk: string): void => {
     text += chunk;

@@ -7,7 +7,7 @@ const KILL_AGAIN_MS = 1_000;
 /** The second TERM is sent after this fraction of the time to stop: after the first, a server may only be finishing idle connections. */
 const SECOND_TERM_SHARE = 1 / 3;
 
-/** How to stop: by a deadline, or with an immediate kill. A kill replaces a stop, never the other way round. */
+/** The way to stop: by a deadline, or with an immediate kill. A kill replaces a stop, never the other way round. */
 export type StopMode = "stopping" | "killing";
 
 interface StopPorts {

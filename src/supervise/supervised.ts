@@ -4,7 +4,7 @@ import type { Activity, IdentityReader } from "../macos/living-process.ts";
 import type { Clock, Log } from "../util/ports.ts";
 import type { RotationLimits } from "./log-rotation.ts";
 
-/** How a process exited: its exit code, or the signal that killed it. */
+/** The end of a process: its exit code, or the signal that killed it. */
 export interface ProcessExit {
   readonly code?: number;
   readonly signal?: string;

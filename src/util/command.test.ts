@@ -15,9 +15,9 @@ test("a tool's output is taken up to 4 MiB", async () => {
       if (bytes <= LIMIT) expect(output).toHaveLength(bytes);
       else if (!partial) expect(output).toBeUndefined();
       expect(output?.length ?? 0).toBeLessThanOrEqual(LIMIT);
-      const answer = await runTool("head", args);
-      if (bytes <= LIMIT) expect(answer).toMatchObject({ code: 0 });
-      else expect(answer).toHaveProperty("failed");
+      const result = await runTool("head", args);
+      if (bytes <= LIMIT) expect(result).toMatchObject({ code: 0 });
+      else expect(result).toHaveProperty("failed");
     }),
     { numRuns: 15 },
   );

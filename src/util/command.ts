@@ -69,9 +69,9 @@ const NOT_RUN = 127;
 export function createCommand(path: string, waitMs = 0): Command {
   const run = createRunTool(path, EXIT_CODED_TIMEOUT_MS + waitMs);
   return async (program, args) => {
-    const answer = await run(program, args);
-    if ("failed" in answer) return { exitCode: NOT_RUN, stdout: "", stderr: answer.failed };
-    const { code: exitCode, stdout, stderr } = answer;
+    const result = await run(program, args);
+    if ("failed" in result) return { exitCode: NOT_RUN, stdout: "", stderr: result.failed };
+    const { code: exitCode, stdout, stderr } = result;
     return { exitCode, stdout, stderr };
   };
 }

@@ -3,7 +3,7 @@
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { CUSTOM_RESOURCES, LEADER_WORKER_SETS } from "../../../src/kube/kinds.ts";
 import type { Kind, KubeObject, Reflector } from "../../../src/kube/types.ts";
-import type { CustomResourceDefinition } from "../../../src/kube/workload-objects.ts";
+import type { KindDefinition } from "../../../src/kube/workload-objects.ts";
 
 /** The watch of the definition of a kind. */
 export function definitionWatch(kind: Kind<KubeObject>) {
@@ -19,7 +19,7 @@ export type KindState =
   | { readonly at: "missing" }
   | { readonly at: "otherVersion"; readonly served: readonly string[] };
 
-type Definitions = Pick<Reflector<CustomResourceDefinition>, "get">;
+type Definitions = Pick<Reflector<KindDefinition>, "get">;
 
 /** The state of the kind of groups in the cache. */
 export function groupKindOf({ groupKind }: { readonly groupKind: Definitions }): KindState {
@@ -41,13 +41,7 @@ export function kindStateOf(definitions: Definitions, kind: Kind<KubeObject>): K
 }
 
 /** The schemas are more than a megabyte. */
-function withoutSchemas({
-  apiVersion,
-  kind,
-  metadata,
-  spec,
-  status,
-}: CustomResourceDefinition): CustomResourceDefinition {
+function withoutSchemas({ apiVersion, kind, metadata, spec, status }: KindDefinition): KindDefinition {
   const { managedFields: _, annotations: __, ...identity } = metadata;
   const versions = spec.versions?.map(({ name, served }) => ({ name, served }));
   return { apiVersion, kind, metadata: identity, spec: { versions }, status };

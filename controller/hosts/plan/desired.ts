@@ -6,7 +6,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { replicaName, serviceName, sliceName } from "../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
 import { readProbes } from "../../../src/api/probes.ts";
-import { type Backend, probesWithBackend } from "../../../src/capacity/backend.ts";
+import { probesWithBackend, type BackendRevision } from "../../../src/capacity/backend.ts";
 import type { Placed } from "../../../src/capacity/placement/types.ts";
 import type { TemplateWithoutHost } from "../../../src/capacity/template.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
@@ -14,7 +14,7 @@ import type { EndpointSlice } from "../../../src/kube/objects.ts";
 export interface ReplicaParts {
   readonly service: InferenceService;
   /** The content of the BackendRuntime that the service uses. */
-  readonly backend?: Backend | undefined;
+  readonly backend?: BackendRevision | undefined;
   readonly template: TemplateWithoutHost;
   readonly memory: InferenceReplica["spec"]["memory"];
   readonly ordinal: number;
@@ -70,7 +70,7 @@ type MutableSpec = Pick<
 >;
 
 /** Fields of a replica that follow its service without a restart. */
-export function mutableSpec({ spec }: InferenceService, backend: Backend | undefined): MutableSpec {
+export function mutableSpec({ spec }: InferenceService, backend: BackendRevision | undefined): MutableSpec {
   return {
     priority: spec.priority,
     evictionProtection: spec.evictionProtection,

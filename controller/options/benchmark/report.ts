@@ -3,12 +3,12 @@
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import type { Backend } from "../../../src/capacity/backend.ts";
-import { contentOf } from "../../../src/capacity/benchmark/table.ts";
 import { compareText } from "../../../src/util/text.ts";
 import { BENCHMARKED, type ModelBenchmarks } from "../../frame/option.ts";
 import type { BenchmarksPlan, TargetState } from "./plan.ts";
 import type { Target } from "./targets.ts";
+import type { BackendRevision } from "../../../src/capacity/backend.ts";
+import { modelContentOf } from "../../../src/capacity/benchmark/table.ts";
 
 const RESULTS_MAX = 64;
 const NO_MACHINE =
@@ -27,7 +27,7 @@ export function reportsOf(
   return new Map(
     models.map((model) => {
       const key = keyOf(model.metadata);
-      const isWanted = isOn && (model.spec.benchmark?.enabled ?? true) && contentOf(model) !== undefined;
+      const isWanted = isOn && (model.spec.benchmark?.enabled ?? true) && modelContentOf(model) !== undefined;
       const unmeasured = isWanted ? unmeasuredOf(model) : undefined;
       return [key, reportOf(own.get(key) ?? [], plan, { isWanted, unmeasured })];
     }),
@@ -45,7 +45,7 @@ const NAMED_MAX = 3;
 /** Names the services whose engine is a program of its users. Undefined if there are none. */
 export function unmeasuredText(
   services: readonly InferenceService[],
-  backendOf: (service: InferenceService) => Backend | undefined,
+  backendOf: (service: InferenceService) => BackendRevision | undefined,
 ): string | undefined {
   const names = services
     .filter((service) => (backendOf(service)?.spec.engine ?? service.spec.runtime) === "generic")

@@ -6,7 +6,6 @@ import { type InferenceService, inferenceServiceSchema } from "../../../src/api/
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import type { Backend } from "../../../src/capacity/backend.ts";
 import { runningOn, subjectOf, subjectsOnHosts } from "../../../src/capacity/benchmark/subject.ts";
 import { type BenchmarkSubject, benchmarkKey } from "../../../src/capacity/benchmark/table.ts";
 import { hostFacts } from "../../../src/capacity/placement/host-facts.ts";
@@ -21,6 +20,7 @@ import { areTolerated, nodeAdmits } from "../../pods/workload/node-admission.ts"
 import { tolerationsOf } from "../../pods/workload/pod.ts";
 import { runtimeOf, withPodBackend } from "../../pods/workload/resolve.ts";
 import { buildOfImage } from "./job.ts";
+import type { BackendRevision } from "../../../src/capacity/backend.ts";
 
 export interface ClassedHost {
   readonly host: Host;
@@ -42,7 +42,7 @@ export interface TargetWorld {
   readonly models: readonly Model[];
   readonly servicesOf: (model: Model) => readonly InferenceService[];
   /** Content of the BackendRuntime that a service names, if it is known. */
-  readonly backendOf: (service: InferenceService) => Backend | undefined;
+  readonly backendOf: (service: InferenceService) => BackendRevision | undefined;
   readonly hosts: readonly ClassedHost[];
   readonly nodes: readonly ClassedNode[];
   readonly settings: PodsSettings;

@@ -5,7 +5,6 @@ import type { BackendRuntime } from "../../../src/api/backend-runtime.ts";
 import { describeError } from "../../../src/api/errors.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { BACKEND_RUNTIMES } from "../../../src/api/kinds.ts";
-import type { Backend } from "../../../src/capacity/backend.ts";
 import type { Fitness } from "../../../src/capacity/fitness.ts";
 import { INFORMERS } from "../../../src/cluster/informers.ts";
 import { readReportedNode } from "../../../src/cluster/nodes.ts";
@@ -20,6 +19,7 @@ import { namedModels } from "../../frame/service/path.ts";
 import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflightService } from "./judge.ts";
 import { admissionResponse, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
+import type { BackendRevision } from "../../../src/capacity/backend.ts";
 
 export interface PreflightOptions {
   readonly connection: KubeConnection;
@@ -159,7 +159,7 @@ function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, li
 function namedBackend(
   backends: Pick<Reflector<BackendRuntime>, "get">,
   { spec: { backendRuntime } }: InferenceService,
-): Backend | undefined {
+): BackendRevision | undefined {
   const found = backendRuntime && backends.get(backendRuntime.name);
   return found && { name: found.metadata.name, spec: found.spec };
 }

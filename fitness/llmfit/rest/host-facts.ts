@@ -59,13 +59,13 @@ export function factsOfMachine({ name, system, machine, runtimes, models }: Mach
 }
 
 /** All of llmfit's runtimes, each with its presence on the machine. */
-export function runtimeList(found: readonly string[]): RestFacts["runtimes"] {
+function runtimeList(found: readonly string[]): RestFacts["runtimes"] {
   const names = new Set(found.map((name) => OUR_NAMES[name] ?? name));
   return RUNTIMES.map((name) => ({ name, installed: names.has(name) }));
 }
 
 /** "hf://org/repo/Qwen3-8B-Q4_K_M.gguf" → "qwen3-8b-q4_k_m" */
-export function installedName(source: string): string {
+function installedName(source: string): string {
   const path = source.slice(0, 2048).replace(/[?#@].*$/, "");
   const last = path.split("/").findLast((part) => part !== "") ?? path;
   return last.replace(/\.gguf$/i, "").toLowerCase();

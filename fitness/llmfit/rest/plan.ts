@@ -100,9 +100,9 @@ function planRequestOf(body: z.output<typeof bodySchema>): PlanRequest {
   if (context === 0) throw new BadRequest("invalid context value: expected a positive integer");
   if (targetTps != null && !(targetTps > 0))
     throw new BadRequest("invalid target_tps value: expected a positive number");
-  const wanted = quant?.trim().toLowerCase();
-  const quantization = QUANTIZATIONS.find((one) => one.toLowerCase() === wanted);
-  if (wanted !== undefined && quantization === undefined)
+  const requested = quant?.trim().toLowerCase();
+  const quantization = QUANTIZATIONS.find((one) => one.toLowerCase() === requested);
+  if (requested !== undefined && quantization === undefined)
     throw new BadRequest(`invalid quant value: use ${QUANTIZATIONS.join("|")}`);
   const alias = (kv_quant ?? "default").trim().toLowerCase();
   const cache = Object.hasOwn(CACHE_ALIASES, alias) ? CACHE_ALIASES[alias] : undefined;

@@ -96,9 +96,9 @@ function route(call: Call): RestResponse {
   const [path = "", search = ""] = splitAt(url, "?");
   const query = new URLSearchParams(search);
   if (path === `${API}/plan`) return method === "POST" ? plan(call) : { status: 405, body: EMPTY };
-  const answer = getRoute(path, query, call);
-  if (answer === undefined) return { status: 404, body: EMPTY };
-  return method === "GET" || method === "HEAD" ? answer() : { status: 405, body: EMPTY };
+  const handler = getRoute(path, query, call);
+  if (handler === undefined) return { status: 404, body: EMPTY };
+  return method === "GET" || method === "HEAD" ? handler() : { status: 405, body: EMPTY };
 }
 
 function getRoute(path: string, query: URLSearchParams, call: Call): (() => RestResponse) | undefined {
@@ -152,8 +152,8 @@ function plan({ request, facts, records }: Call): RestResponse {
   if (!request.isLocal) return { status: 403, body: { error: "Plan restricted to localhost" } };
   const read = readPlanBody(request);
   if (!read.ok) return { status: read.status, body: read.why };
-  const wanted = read.request.model.trim().toLowerCase();
-  const record = records.find(({ name }) => name.toLowerCase() === wanted);
+  const requested = read.request.model.trim().toLowerCase();
+  const record = records.find(({ name }) => name.toLowerCase() === requested);
   if (record === undefined)
     throw new BadRequest(`model '${read.request.model.slice(0, 128)}' not found: use the full name`);
   const system = withOverrides(facts.system, read.request.overrides);

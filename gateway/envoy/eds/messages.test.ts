@@ -1,16 +1,9 @@
 import { expect, test } from "vitest";
-import {
-  bytesField,
-  decodeRequest,
-  encodeAssignment,
-  encodeResponse,
-  numberField,
-  readBytesFields,
-} from "./messages.ts";
+import { bytesField, decodeRequest, encodeResponse, numberField, readBytesFields, encodeLoadAssignment } from "./messages.ts";
 
 test("an assignment has the bytes of the wire format", () => {
   const endpoints = [{ address: "10.0.0.1", port: 40_123, weight: 300, isHealthy: false }];
-  expect(encodeAssignment({ name: "default/a", endpoints }).toString("hex")).toBe(
+  expect(encodeLoadAssignment({ name: "default/a", endpoints }).toString("hex")).toBe(
     // 1: name, 2: { 2: { 1: { 1: { 1: { 2: address, 3: port } } }, 2: UNHEALTHY, 4: { 1: weight } } }
     "0a0964656661756c742f61" +
       "121d" +
@@ -27,7 +20,7 @@ test("an assignment has the bytes of the wire format", () => {
 
 test("the name of an endpoint's host is metadata", () => {
   const endpoints = [{ address: "::1", port: 1, host: "mac-1", isHealthy: true }];
-  const text = encodeAssignment({ name: "a", endpoints }).toString("hex");
+  const text = encodeLoadAssignment({ name: "a", endpoints }).toString("hex");
   // 3: { 1: { 1: namespace, 2: { 1: { 1: "host", 2: { 3: "mac-1" } } } } }
   expect(text).toContain(
     ["1a2b", "0a29", "0a14", Buffer.from("metalbridge.endpoint").toString("hex"), "1211", "0a0f"].join("") +

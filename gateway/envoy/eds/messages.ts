@@ -1,6 +1,6 @@
 /** Messages of endpoint discovery, envoy.service.discovery.v3 and envoy.config.endpoint.v3, with the part of the Protocol Buffers wire format that they need. Pure. */
-import { METADATA } from "../names.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
+import { METADATA_NAMESPACES } from "../names.ts";
 
 export const ENDPOINTS_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 
@@ -46,7 +46,7 @@ export function encodeResponse(assignments: readonly Buffer[], nonce: string): B
 }
 
 /** The endpoints of one cluster. */
-export function encodeAssignment({ name, endpoints }: EnvoyCluster): Buffer {
+export function encodeLoadAssignment({ name, endpoints }: EnvoyCluster): Buffer {
   return Buffer.concat([bytesField(1, name), bytesField(2, Buffer.concat(endpoints.map(encodeEndpoint)))]);
 }
 
@@ -65,7 +65,7 @@ function encodeEndpoint({ address, port, weight = 1, host, isHealthy }: EnvoyEnd
 /** One text in the endpoint's metadata: core.v3.Metadata with a google.protobuf.Struct. */
 function encodeMetadata(key: string, value: string): Buffer {
   const struct = entry(key, bytesField(3, value));
-  return entry(METADATA.endpoint, struct);
+  return entry(METADATA_NAMESPACES.endpoint, struct);
 }
 
 /** A map with one entry, as field 1 of its message. */

@@ -1,5 +1,5 @@
 /** Clusters, one per service beside the decision service's own. Their endpoints come from the gateway's endpoint server. Pure. */
-import { DECIDE_CLUSTER, HEADERS, METADATA } from "../names.ts";
+import { DECIDE_CLUSTER, HEADERS, METADATA_NAMESPACES } from "../names.ts";
 import type { EnvoyCluster } from "../types.ts";
 import { type Config, seconds, secretAt, typed, typedMessage } from "./typed.ts";
 
@@ -17,7 +17,7 @@ const ONE_REQUEST = { max_requests_per_connection: 1 };
 /** Python's web servers close a connection after 5 s without a request, so that Envoy has to be the first. */
 const KEPT = { idle_timeout: "2s" };
 
-export interface ClusterOptions {
+export interface EnvoyClusterOptions {
   readonly decideSocket: string;
   readonly maxBodyBytes: number;
   /** For services with HTTPS: the files with the trust bundle, and with the certificate of this gateway. */
@@ -30,16 +30,16 @@ export function joinClusters(texts: readonly string[]): string {
 }
 
 /** The cluster of one service. */
-export function renderCluster(cluster: EnvoyCluster, options: ClusterOptions): string {
+export function renderCluster(cluster: EnvoyCluster, options: EnvoyClusterOptions): string {
   return JSON.stringify(clusterOf(cluster, options));
 }
 
 /** The cluster of the decision service. */
-export function renderDecideCluster({ decideSocket }: ClusterOptions): string {
+export function renderDecideCluster({ decideSocket }: EnvoyClusterOptions): string {
   return JSON.stringify(decideCluster(decideSocket));
 }
 
-function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: ClusterOptions): Config {
+function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: EnvoyClusterOptions): Config {
   const { name, maxConnections = DEFAULT_MAX_CONNECTIONS, slowStartMs = DEFAULT_SLOW_START_MS } = cluster;
   const { keepsConnections = false } = cluster;
   return typedMessage("config.cluster.v3.Cluster", {
@@ -72,7 +72,7 @@ function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: Cluster
 /** The certificate must name the service, because one CA may sign all hosts. */
 function renderUpstreamTls(
   tlsName: string,
-  { trustFile, clientFile }: NonNullable<ClusterOptions["upstreamTls"]>,
+  { trustFile, clientFile }: NonNullable<EnvoyClusterOptions["upstreamTls"]>,
 ): Config {
   return typed("envoy.transport_sockets.tls", "extensions.transport_sockets.tls.v3.UpstreamTlsContext", {
     sni: tlsName,
@@ -103,7 +103,9 @@ function renderBalancer(slowStartMs: number): Config {
     "envoy.load_balancing_policies.override_host",
     "extensions.load_balancing_policies.override_host.v3.OverrideHost",
     {
-      override_host_sources: [{ metadata: { key: METADATA.decision, path: [{ key: HEADERS.endpoint }] } }],
+      override_host_sources: [
+        { metadata: { key: METADATA_NAMESPACES.decision, path: [{ key: HEADERS.endpoint }] } },
+      ],
       fallback_policy: { policies: [{ typed_extension_config: leastRequest }] },
     },
   );

@@ -1,7 +1,7 @@
 /** The HTTP filters of the listener, in order. Pure. */
 
 import { ASK_HOST_HEADER } from "../../../src/gateway/headers.ts";
-import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, METADATA, STEERING_PREFIXES } from "../names.ts";
+import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, STEERING_PREFIXES, METADATA_NAMESPACES } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
 import { renderScan } from "./scan.ts";
 import { type Config, seconds, typed } from "./typed.ts";
@@ -13,12 +13,12 @@ export const DECIDE_FILTER = "metalbridge.decide";
 export const CREDENTIALS_FILTER = "metalbridge.credentials";
 
 /** The part of a body that the decision service sees. */
-export const DECIDE_BODY_BYTES = 4_096;
+const DECIDE_BODY_BYTES = 4_096;
 /** Backoff with full jitter. 8 retries would lose some requests in a restart of 3 s. */
 const DECIDE_RETRIES = { count: 10, firstMs: 50 };
 
 /** Host of the endpoint that answered or was tried last. An empty value sets no header. */
-const HOST_IF_ASKED = `%CEL("${ASK_HOST_HEADER}" in request.headers ? xds.upstream_host_metadata.filter_metadata["${METADATA.endpoint}"]["host"] : "")%`;
+const HOST_IF_ASKED = `%CEL("${ASK_HOST_HEADER}" in request.headers ? xds.upstream_host_metadata.filter_metadata["${METADATA_NAMESPACES.endpoint}"]["host"] : "")%`;
 
 export interface FilterOptions {
   readonly maxBodyBytes: number;
@@ -36,8 +36,8 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
     typed(BUFFER_FILTER, "extensions.filters.http.buffer.v3.Buffer", { max_request_bytes: maxBodyBytes }),
     mutateHeaders("metalbridge.describe", {
       request_mutations: [
-        setHeader(HEADERS.model, `%DYNAMIC_METADATA(${METADATA.request}:model)%`),
-        setHeader(HEADERS.body, `%DYNAMIC_METADATA(${METADATA.request}:body)%`),
+        setHeader(HEADERS.model, `%DYNAMIC_METADATA(${METADATA_NAMESPACES.request}:model)%`),
+        setHeader(HEADERS.body, `%DYNAMIC_METADATA(${METADATA_NAMESPACES.request}:body)%`),
         setHeader(HEADERS.bodyBytes, "%REQ(content-length)%"),
       ],
       // Also in refusals by the decision service, and in responses of engines.
@@ -58,7 +58,7 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
     mutateHeaders(CREDENTIALS_FILTER, {
       request_mutations: [
         ...CREDENTIAL_HEADERS.map((name) => ({ remove: name })),
-        setHeader("authorization", `%DYNAMIC_METADATA(${METADATA.decision}:authorization)%`),
+        setHeader("authorization", `%DYNAMIC_METADATA(${METADATA_NAMESPACES.decision}:authorization)%`),
       ],
     }),
     typed("envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {

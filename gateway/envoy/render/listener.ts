@@ -4,8 +4,8 @@ import { renderLogFormat } from "../access-log.ts";
 import type { EnvoyCors, ListenAddress } from "../types.ts";
 import { renderEarlyMutation, renderFilters } from "./filters.ts";
 import { renderLocalReplies } from "./local-replies.ts";
-import { renderRoutes } from "./routes.ts";
 import { type Config, discovery, seconds, secretAt, typed, typedMessage } from "./typed.ts";
+import { renderEnvoyRoutes } from "./routes.ts";
 
 const HEADERS_TIMEOUT = "10s";
 /** Buffer for a request that is not authenticated yet, and for a response that its client does not read. */
@@ -82,7 +82,7 @@ function renderHttp(options: ListenerOptions): Config {
       http2_protocol_options: { max_concurrent_streams: 256 },
       early_header_mutation_extensions: [renderEarlyMutation()],
       local_reply_config: renderLocalReplies(maxBodyBytes),
-      route_config: renderRoutes(options),
+      route_config: renderEnvoyRoutes(options),
       http_filters: renderFilters(options),
       access_log: [
         typed("envoy.access_loggers.file", "extensions.access_loggers.file.v3.FileAccessLog", {

@@ -1,6 +1,6 @@
 /** Envoy's own error responses, in the format of the API of the request's path. Pure. */
 import { MAX_HEADERS_KIB } from "../../../src/http/header-limit.ts";
-import { HEADERS, METADATA } from "../names.ts";
+import { HEADERS, METADATA_NAMESPACES } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
 
 interface LocalReply {
@@ -160,9 +160,9 @@ export function renderLocalReplies(maxBodyBytes: number): Config {
 
 /** Changes only the status; body and headers come from the decision service. */
 function refusal(status: number): Config {
-  const isWanted = `${metadata(METADATA.decision, HEADERS.status)} == "${status}"`;
+  const hasStatus = `${metadata(METADATA_NAMESPACES.decision, HEADERS.status)} == "${status}"`;
   return {
-    filter: celFilter(`response.code_details == "ext_authz_denied" && ${isWanted}`),
+    filter: celFilter(`response.code_details == "ext_authz_denied" && ${hasStatus}`),
     status_code: status,
   };
 }

@@ -1,13 +1,7 @@
 /** The routes. They do not depend on services: the decision service chooses the cluster of each request. Pure. */
 import { DECIDE_CLUSTER, HEADERS } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
-import {
-  AUTHENTICATE_FILTER,
-  BUFFER_FILTER,
-  CREDENTIALS_FILTER,
-  DECIDE_FILTER,
-  SCAN_FILTER,
-} from "./filters.ts";
+import { AUTHENTICATE_FILTER, BUFFER_FILTER, CREDENTIALS_FILTER, DECIDE_FILTER, SCAN_FILTER } from "./filters.ts";
 import { type Config, seconds, typedMessage } from "./typed.ts";
 
 /** `/s/NAMESPACE/NAME/v1/…`: the base URL of one service. */
@@ -28,12 +22,12 @@ const WITHOUT_FILTERS: Config = Object.fromEntries(
   ]),
 );
 
-export interface RouteOptions {
+export interface EnvoyRouteOptions {
   readonly idleMs: number;
   readonly cors?: EnvoyCors;
 }
 
-export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
+export function renderEnvoyRoutes({ idleMs, cors }: EnvoyRouteOptions): Config {
   const toEngine = {
     cluster_header: HEADERS.cluster,
     timeout: "0s",

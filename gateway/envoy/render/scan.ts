@@ -2,8 +2,8 @@
  * Filter that reads `model` from the JSON or form of a request, and token usage from a response. It streams: it keeps a few hundred
  * bytes at most, builds no tree, and lets other requests continue between chunks. It does not change the bytes. Pure.
  */
-import { METADATA } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
+import { METADATA_NAMESPACES } from "../names.ts";
 
 /** Paths of the numbers in a response, with their keys in the metadata. */
 const USAGE: Readonly<Record<string, unknown>> = (() => {
@@ -32,7 +32,7 @@ const USAGE: Readonly<Record<string, unknown>> = (() => {
 })();
 
 /**
- * A reader has one node of the wanted tree per open object; inside any other value it only looks for brackets and strings. If a
+ * A reader has one node of the requested tree per open object; inside any other value it only looks for brackets and strings. If a
  * key is repeated, its last value counts, as in the engines.
  */
 const SOURCE = String.raw`
@@ -181,15 +181,15 @@ function envoy_on_request(handle)
   local model
   if find(lower(kind), "^multipart/") then
     model = readForm(handle, match(kind, '[Bb]oundary="?([^";,]+)') or "")
-    if model then set(handle, "${METADATA.request}", "model", printable(model)) end
+    if model then set(handle, "${METADATA_NAMESPACES.request}", "model", printable(model)) end
     return
   end
   local s = new(MODEL, false, function(_, text, isString)
     model = isString and printable(text) or nil
   end)
   local size = read(handle, s)
-  if size > 0 and (s.broken or not s.done) then set(handle, "${METADATA.request}", "body", "invalid")
-  elseif model then set(handle, "${METADATA.request}", "model", model) end
+  if size > 0 and (s.broken or not s.done) then set(handle, "${METADATA_NAMESPACES.request}", "body", "invalid")
+  elseif model then set(handle, "${METADATA_NAMESPACES.request}", "model", model) end
 end
 
 function envoy_on_response(handle)
@@ -203,7 +203,7 @@ function envoy_on_response(handle)
     if number and not (math.abs(number) < 2^53) then number = -1 end
     if number and number ~= last[key] then
       last[key] = number
-      set(handle, "${METADATA.usage}", key, number)
+      set(handle, "${METADATA_NAMESPACES.usage}", key, number)
     end
   end))
 end

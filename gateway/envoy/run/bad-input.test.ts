@@ -6,14 +6,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
-import {
-  type Engine,
-  type EnvoyBed,
-  grant,
-  JSON_TYPE,
-  startEngine,
-  startEnvoyBed,
-} from "./fixtures/envoy-bed.ts";
+import { type Engine, type EnvoyBed, grant, JSON_TYPE, startEngine, startEnvoyBed } from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
 
@@ -25,7 +18,7 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
     bed = await startEnvoyBed({ limits: { maxBodyBytes: 4 * MIB, requestReceiveMs: 3_000 } });
     engine = await startEngine();
     await bed.envoy.apply([{ name: "default/a", endpoints: [engine], slowStartMs: 0 }]);
-    bed.decisions.answer = () => grant("default/a");
+    bed.decisions.respond = () => grant("default/a");
     await until(async () => expect((await chat({ model: "a" })).status).toBe(200), { everyMs: 10 });
     engine.received.length = 0;
   });
@@ -163,10 +156,10 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
     ["/s/default/a/v1/messages", "application/json"],
     ["/s/default/a/v1/embeddings", "text/plain"],
   ])("asks by the headers of %s (%s) before it has the body, and limits every body", async (path, type) => {
-    bed.decisions.answer = () => ({ status: 401, body: "no key" });
+    bed.decisions.respond = () => ({ status: 401, body: "no key" });
     expect(await raw(bed.port, head(path, 3 * MIB, type))).toMatch(/^HTTP\/1.1 401 .*no key$/s);
     expect(bed.decisions.received.at(-1)).toMatchObject({ path: `/authenticate${path}`, body: "" });
-    bed.decisions.answer = () => grant("default/a");
+    bed.decisions.respond = () => grant("default/a");
     const large = await raw(bed.port, `${head(path, 6 * MIB, type)}${"x".repeat(5 * MIB)}`);
     expect(large).toMatch(/^HTTP\/1.1 413 .*request_too_large/s);
     expect(engine.received).toEqual([]);
@@ -179,7 +172,7 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
       clusters: [{ name: "default/a", endpoints: [engine] }],
     });
     const forged = { "access-control-allow-origin": "*", "access-control-allow-credentials": "true" };
-    engine.answer = () => ({ headers: { ...JSON_TYPE, ...forged }, body: "{}" });
+    engine.respond = () => ({ headers: { ...JSON_TYPE, ...forged }, body: "{}" });
     const ask = async (path: string, method: string, headers: Readonly<Record<string, string>>) => {
       const seen = await open.call(path, { method, headers: { ...JSON_TYPE, ...headers } });
       const about = Object.entries(seen.headers).filter(([name]) => name.startsWith("access-control-"));
@@ -200,7 +193,7 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
         expect(await ask(path, "POST", { origin })).toEqual({ status: 200, ...read });
         expect(await ask(path, "POST", { origin: "https://evil.example" })).toEqual({ status: 200 });
       }
-    open.decisions.answer = () => ({ status: 401, body: "no key" });
+    open.decisions.respond = () => ({ status: 401, body: "no key" });
     const refused = { status: 401, "access-control-allow-origin": origin };
     expect(await ask("/v1/responses", "POST", { origin })).toMatchObject(refused);
   });
@@ -212,7 +205,7 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
       clusters: [{ name: "default/a", endpoints: [engine] }],
     });
     const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
-    engine.answer = async ({ path }) => {
+    engine.respond = async ({ path }) => {
       if (path === "/v1/responses") await answered;
       return { headers: JSON_TYPE, body: "{}" };
     };

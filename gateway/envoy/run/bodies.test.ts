@@ -4,15 +4,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
-import {
-  type Engine,
-  type EnvoyBed,
-  grant,
-  JSON_TYPE,
-  serve,
-  startEngine,
-  startEnvoyBed,
-} from "./fixtures/envoy-bed.ts";
+import { type Engine, type EnvoyBed, grant, JSON_TYPE, serve, startEngine, startEnvoyBed } from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
 const BOUNDARY = "a-b+c.d";
@@ -39,10 +31,10 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
   });
 
   beforeEach(() => {
-    bed.decisions.answer = () => grant("default/a");
+    bed.decisions.respond = () => grant("default/a");
     bed.decisions.received.length = 0;
     engine.received.length = 0;
-    engine.answer = () => ({ headers: JSON_TYPE, body: "{}" });
+    engine.respond = () => ({ headers: JSON_TYPE, body: "{}" });
   });
 
   afterAll(async () => {
@@ -128,7 +120,7 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
   });
 
   it("passes on no header that an engine could take for one of ours, and logs the start of a path", async () => {
-    bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": "long" });
+    bed.decisions.respond = () => grant("default/a", { "x-metalbridge-ticket": "long" });
     await chat({ model: "a" }, { ...JSON_TYPE, x_metalbridge_host: "forged" }, `/v1/${"a".repeat(9_000)}`);
     for (const { headers } of [...asked(), ...engine.received])
       expect(headers.x_metalbridge_host).toBeUndefined();
@@ -168,8 +160,8 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
     ["of Ollama", '{"response":"x","prompt_eval_count":4,"eval_count":5}', { in: 4, out: 5, cached: 0 }],
     ["of no JSON", '{"usage":', undefined],
   ])("passes an answer on unchanged, and counts its tokens %s", async (title, body, tokens) => {
-    bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": title });
-    engine.answer = () => ({ headers: JSON_TYPE, body });
+    bed.decisions.respond = () => grant("default/a", { "x-metalbridge-ticket": title });
+    engine.respond = () => ({ headers: JSON_TYPE, body });
     expect((await chat({ model: "a" })).text).toBe(body);
     expect((await bed.finished(title)).tokens).toEqual(tokens);
   });
@@ -184,8 +176,8 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
         `"usage":{"prompt_tokens":2,"prompt_tokens_details":{"cached_tokens":${number}}}`,
         `"timings":{"prompt_n":2,"predicted_n":3,"cache_n":${number}}`,
       ]) {
-        bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": usage });
-        engine.answer = () => ({ headers: JSON_TYPE, body: `{${usage}}` });
+        bed.decisions.respond = () => grant("default/a", { "x-metalbridge-ticket": usage });
+        engine.respond = () => ({ headers: JSON_TYPE, body: `{${usage}}` });
         await chat({ model: "a" });
         expect((await bed.finished(usage)).tokens, usage).toBeUndefined();
       }
@@ -197,10 +189,10 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
     ["a request", zeros(1.9 * MIB), JSON_TYPE, "{}"],
     ["an answer", "{}", JSON_TYPE, zeros(8 * MIB)],
     ["an event", "{}", { "content-type": "text/event-stream" }, `data: ${zeros(1.9 * MIB)}\n\n`],
-  ])("builds no tree of %s", async (_, body, headers, answer) => {
+  ])("builds no tree of %s", async (_, body, headers, respond) => {
     const peakBytes = () =>
       1024 * Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${bed.pid()}/status`, "utf8"))?.[1]);
-    engine.answer = () => ({ headers, body: answer });
+    engine.respond = () => ({ headers, body: respond });
     // Forgets the earlier peak.
     writeFileSync(`/proc/${bed.pid()}/clear_refs`, "5");
     const before = peakBytes();

@@ -89,7 +89,7 @@ describeUnless(whyNoBrowser ?? whyNoEnvoy ?? whyNot, "official clients in a web 
   });
 
   it("read the status, the message and the headers of refusals", async () => {
-    bed.decisions.answer = () => ({
+    bed.decisions.respond = () => ({
       status: 429,
       headers: { "content-type": "application/json", "retry-after": "7" },
       body: JSON.stringify({ error: { message: "too many requests", type: "rate_limit_error" } }),
@@ -101,6 +101,6 @@ describeUnless(whyNoBrowser ?? whyNoEnvoy ?? whyNot, "official clients in a web 
     const refused = await inPage<readonly object[]>(work);
     const expected = { status: 429, message: expect.stringContaining("too many requests"), wait: "7" };
     expect(refused).toEqual([expected, expected]);
-    bed.decisions.answer = () => grant("default/a");
+    bed.decisions.respond = () => grant("default/a");
   });
 });

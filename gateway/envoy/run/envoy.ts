@@ -12,14 +12,7 @@ import { serveEndpoints } from "../eds/server.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
 import { renderListeners } from "../render/listener.ts";
 import { renderSecret, renderTrust } from "../render/typed.ts";
-import type {
-  Envoy,
-  EnvoyCluster,
-  EnvoyLimits,
-  EnvoyOptions,
-  EnvoyStopOptions,
-  ListenAddress,
-} from "../types.ts";
+import type { Envoy, EnvoyCluster, EnvoyLimits, EnvoyOptions, EnvoyStopOptions, ListenAddress } from "../types.ts";
 import { createAdmin, type EnvoyAdmin } from "./admin.ts";
 import { type EnvoyPaths, envoyPaths } from "./paths.ts";
 import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";
@@ -207,17 +200,17 @@ async function requireFree({ listen: { address, port } }: EnvoyOptions): Promise
 /** One write at a time, with a pause between two; of several waiting ones, only the newest is written. */
 function createWriter(files: XdsFiles, options: EnvoyOptions): Envoy["apply"] {
   const { clock, signal } = options;
-  let wanted: readonly EnvoyCluster[] | undefined;
+  let desired: readonly EnvoyCluster[] | undefined;
   let writing: Promise<void> | undefined;
   let nextMs = 0;
   const writeAll = async (): Promise<void> => {
-    while (wanted !== undefined && !signal.aborted) {
+    while (desired !== undefined && !signal.aborted) {
       const waitMs = nextMs - clock.monotonicMs();
       if (waitMs > 0) await pause(clock, waitMs);
-      let clusters = wanted;
+      let clusters = desired;
       const write = (): Promise<boolean> => {
-        clusters = wanted ?? clusters;
-        wanted = undefined;
+        clusters = desired ?? clusters;
+        desired = undefined;
         return files.putClusters(clusters);
       };
       // Envoy reads the whole file each time.
@@ -225,7 +218,7 @@ function createWriter(files: XdsFiles, options: EnvoyOptions): Envoy["apply"] {
     }
   };
   return (clusters) => {
-    wanted = clusters;
+    desired = clusters;
     writing ??= writeAll().finally(() => {
       writing = undefined;
     });
@@ -258,10 +251,10 @@ async function waitForListener(
   admin: EnvoyAdmin,
   { address, port }: ListenAddress,
 ): Promise<void> {
-  const wanted = `${hostInUrl(address)}:${port}`;
+  const desired = `${hostInUrl(address)}:${port}`;
   while (!signal.aborted) {
     const listeners = await admin.get("/listeners");
-    if (listeners?.includes(`::${wanted}`)) {
+    if (listeners?.includes(`::${desired}`)) {
       const draining = await admin.get("/stats?filter=^listener_manager.total_listeners_draining$");
       if (draining?.trim().endsWith(": 0")) return;
     }

@@ -32,7 +32,7 @@ describeUnless(whyNoEnvoy, "Envoy on a full disk", () => {
     disk.free();
     await applied;
     expect(bed.logged.filter(({ level }) => level === "error")).toHaveLength(1);
-    bed.decisions.answer = () => grant("default/b");
+    bed.decisions.respond = () => grant("default/b");
     await until(() => bed.chat(), QUICK);
     expect(fresh.received.length).toBeGreaterThan(0);
   });
@@ -116,7 +116,7 @@ describeUnless(whyNoEnvoy, "Envoy on a full disk", () => {
     await bed.chat();
     disk.free();
     await bed.reopen([...clusters, added], settings);
-    bed.decisions.answer = () => grant("default/b");
+    bed.decisions.respond = () => grant("default/b");
     await until(() => bed.chat(), QUICK);
     expect(bed.pid()).not.toBe(pid);
     await bed.chat();

@@ -58,7 +58,7 @@ describeUnless(why, "llama-server behind Envoy", () => {
       seed: 1,
     };
     const ask = async (ticket: string, where: string, body: object) => {
-      bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": ticket });
+      bed.decisions.respond = () => grant("default/a", { "x-metalbridge-ticket": ticket });
       const [direct, through] = [await send(port, where, { body }), await bed.call(where, { body })];
       expect(through.status, through.text).toBe(200);
       expect(steady(through.text)).toBe(steady(direct.text));

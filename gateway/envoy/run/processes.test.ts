@@ -1,17 +1,7 @@
 /** The life of Envoy and of its configuration: faults of the decision service, changes of endpoints, restarts, upgrades, certificates. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import path from "node:path";
 import { connect as connectTls } from "node:tls";
@@ -26,15 +16,7 @@ import { keepLines } from "../../../test/fixtures/log-lines.ts";
 import { selfSigned } from "../../../test/fixtures/self-signed.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
-import {
-  type EnvoyBed,
-  grant,
-  JSON_TYPE,
-  serve,
-  startEngine,
-  startEnvoyBed,
-  startServer,
-} from "./fixtures/envoy-bed.ts";
+import { type EnvoyBed, grant, JSON_TYPE, serve, startEngine, startEnvoyBed, startServer } from "./fixtures/envoy-bed.ts";
 
 const QUICK = { everyMs: 5, timeoutMs: 20_000 } as const;
 
@@ -75,7 +57,7 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     const finished = new Promise<void>((resolve) => {
       finish = resolve;
     });
-    old.answer = () => ({
+    old.respond = () => ({
       headers: { "content-type": "text/event-stream" },
       body: (async function* () {
         yield "data: first\n\n";
@@ -185,7 +167,7 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     await using bed = await startEnvoyBed();
     await serve(bed, engine);
     let finish = () => {};
-    engine.answer = () =>
+    engine.respond = () =>
       new Promise((resolve) => {
         finish = () => resolve({ body: "late" });
       });
@@ -208,7 +190,7 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     await using bed = await startEnvoyBed();
     await serve(bed, engine);
     let count = 0;
-    bed.decisions.answer = () => {
+    bed.decisions.respond = () => {
       count += 1;
       return grant("default/a", { "x-metalbridge-ticket": `n${count}` });
     };
@@ -278,7 +260,7 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
       await bed.chat();
       expect(other.received.length).toBeGreaterThan(0);
     }, QUICK);
-    bed.decisions.answer = () => grant("team/s299");
+    bed.decisions.respond = () => grant("team/s299");
     await bed.chat();
     expect(bed.pid()).toBe(pid);
   });
@@ -320,7 +302,7 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
       await using bed = await starting;
       await serve(bed, engine);
       let finish = () => {};
-      engine.answer = () =>
+      engine.respond = () =>
         new Promise((resolve) => {
           finish = () => resolve({ body: "late" });
         });

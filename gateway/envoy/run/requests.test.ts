@@ -3,17 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
-import {
-  type Answer,
-  closedPort,
-  type Engine,
-  type EnvoyBed,
-  grant,
-  JSON_TYPE,
-  startEngine,
-  startEnvoyBed,
-  type TestServer,
-} from "./fixtures/envoy-bed.ts";
+import { closedPort, type Engine, type EnvoyBed, grant, JSON_TYPE, startEngine, startEnvoyBed, type TestServer, type TestResponse } from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
 
@@ -54,9 +44,9 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   });
 
   beforeEach(() => {
-    bed.decisions.answer = () => grant("default/a");
+    bed.decisions.respond = () => grant("default/a");
     for (const server of [bed.decisions, first, second]) server.received.length = 0;
-    for (const engine of [first, second]) engine.answer = () => ({ headers: JSON_TYPE, body: "{}" });
+    for (const engine of [first, second]) engine.respond = () => ({ headers: JSON_TYPE, body: "{}" });
   });
 
   afterAll(async () => {
@@ -66,7 +56,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
 
   it("asks an engine that keeps connections on open ones, and every other on one connection per request", async () => {
     const connections = async (cluster: string): Promise<number> => {
-      bed.decisions.answer = () => grant(cluster);
+      bed.decisions.respond = () => grant(cluster);
       for (const server of [first, second]) server.received.length = 0;
       for (let count = 0; count < 8; count += 1) await bed.chat();
       return new Set([first, second].flatMap(({ received }) => received.map(({ clientPort }) => clientPort)))
@@ -85,19 +75,19 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   const engineRequests = () => [...first.received, ...second.received];
 
   it("asks for each request with its model, sends it to the chosen endpoint, and names it in the log", async () => {
-    bed.decisions.answer = () =>
+    bed.decisions.respond = () =>
       grant("default/a", {
         "x-gateway-destination-endpoint": `127.0.0.1:${second.port}`,
       });
-    second.answer = () => ({
+    second.respond = () => ({
       headers: JSON_TYPE,
       body: '{"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2}}}',
     });
     const ask = (n: number) => chat({ model: "default/a", n });
     for (const n of [1, 2, 3]) expect((await ask(n)).status).toBe(200);
     // Tickets differ between requests.
-    const decide = bed.decisions.answer;
-    bed.decisions.answer = async (one) => ({
+    const decide = bed.decisions.respond;
+    bed.decisions.respond = async (one) => ({
       headers: { ...(await decide(one)).headers, "x-metalbridge-ticket": "t-7" },
     });
     expect((await ask(4)).status).toBe(200);
@@ -130,7 +120,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   });
 
   it("asks once for a request that is held for longer than any interval between retries", async () => {
-    bed.decisions.answer = async () => {
+    bed.decisions.respond = async () => {
       await new Promise((resolve) => setTimeout(resolve, 2_500));
       return grant("default/a");
     };
@@ -140,7 +130,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   });
 
   it("lets no client steer, shows it no steering header, and names only the service to the engine", async () => {
-    first.answer = second.answer = () => ({
+    first.respond = second.respond = () => ({
       headers: { "x-metalbridge-cluster": "x", "x-envoy-upstream-service-time": "1" },
     });
     const injected = {
@@ -169,9 +159,9 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
 
   it("names the host that has answered, after a failed try too, to a client that asks and to no other", async () => {
     const at = `127.0.0.1:${first.port}`;
-    first.answer = () => ({ headers: { "x-metalbridge-host": "forged" } });
+    first.respond = () => ({ headers: { "x-metalbridge-host": "forged" } });
     const ask = async (cluster: string, endpoints: string, headers = {}) => {
-      bed.decisions.answer = () => grant(cluster, { "x-gateway-destination-endpoint": endpoints });
+      bed.decisions.respond = () => grant(cluster, { "x-gateway-destination-endpoint": endpoints });
       return (await chat({ model: "a" }, headers)).headers["x-metalbridge-host"];
     };
     const asking = { "x-show-host": "true" };
@@ -193,7 +183,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
       "proxy-authorization": "p",
     };
     await chat({ model: "a" }, credentials);
-    bed.decisions.answer = () => grant("default/a", { authorization: "Bearer engine" });
+    bed.decisions.respond = () => grant("default/a", { authorization: "Bearer engine" });
     await chat({ model: "a" }, credentials);
     expect(bed.decisions.received[0]?.headers).toMatchObject(credentials);
     const seen = engineRequests().map(({ headers }) => ({ ...headers }));
@@ -202,10 +192,10 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   });
 
   it("ignores an address outside the cluster, and tries the next address where one refuses connections", async () => {
-    bed.decisions.answer = () =>
+    bed.decisions.respond = () =>
       grant("default/a", { "x-gateway-destination-endpoint": `127.0.0.1:${offPort},192.0.2.1:80` });
     expect((await chat({ model: "a" })).status).toBe(200);
-    bed.decisions.answer = () =>
+    bed.decisions.respond = () =>
       grant("default/half", {
         "x-gateway-destination-endpoint": `127.0.0.1:${offPort},127.0.0.1:${first.port}`,
         "x-metalbridge-ticket": "order",
@@ -257,8 +247,8 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
       { in: 28, out: 5, cached: 20 },
     ],
   ])("passes the events %s on unchanged, and counts their tokens", async (title, parts, tokens) => {
-    bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": title });
-    first.answer = second.answer = () => ({
+    bed.decisions.respond = () => grant("default/a", { "x-metalbridge-ticket": title });
+    first.respond = second.respond = () => ({
       headers: { "content-type": "text/event-stream; charset=utf-8" },
       body: (async function* () {
         yield* parts;
@@ -280,7 +270,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
         status < 500
           ? refusal
           : { ...refusal, headers: { ...refusal.headers, "x-metalbridge-status": String(status) } };
-      bed.decisions.answer = () => ({ ...sent, status: Math.min(status, 429) });
+      bed.decisions.respond = () => ({ ...sent, status: Math.min(status, 429) });
       const called = await chat({ model: "a" });
       expect(called).toMatchObject({ status, text: '{"error":"own"}' });
       expect(called.headers).toMatchObject(refusal.headers);
@@ -296,7 +286,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
       ["default/off", "service_unavailable", "api_error"],
     ] as const;
     for (const [cluster, code, anthropicType] of cases) {
-      bed.decisions.answer = () => grant(cluster);
+      bed.decisions.respond = () => grant(cluster);
       const [openAi, service, anthropic, ollama] = await Promise.all(
         ["/v1/chat/completions", "/s/default/a/v1/completions", "/s/default/a/v1/messages", "/api/chat"].map(
           (path) => chat({}, {}, path),
@@ -317,12 +307,12 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   });
 
   it("reports how many requests each service has in flight", async () => {
-    const answer = Promise.withResolvers<Answer>();
-    first.answer = second.answer = () => answer.promise;
+    const respond = Promise.withResolvers<TestResponse>();
+    first.respond = second.respond = () => respond.promise;
     const calls = [chat({ model: "a" }), chat({ model: "a" })];
     await until(() => expect(engineRequests()).toHaveLength(2), { everyMs: 5 });
     expect((await bed.envoy.activeRequests())?.get("default/a")).toBe(2);
-    answer.resolve({ body: "{}" });
+    respond.resolve({ body: "{}" });
     await Promise.all(calls);
     await until(async () => expect((await bed.envoy.activeRequests())?.get("default/a")).toBe(0), {
       everyMs: 5,
@@ -330,7 +320,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   });
 
   it("takes lists of models and health from the decision service, with the client's key and without a question", async () => {
-    bed.decisions.answer = ({ path }) => ({ body: path });
+    bed.decisions.respond = ({ path }) => ({ body: path });
     const headers = { authorization: "Bearer client" };
     for (const path of ["/healthz", "/v1/models", "/v1/models/default/a", "/s/default/a/v1/models"]) {
       expect(await bed.call(path, { method: "GET", headers })).toMatchObject({ status: 200, text: path });
@@ -343,7 +333,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
       "x-gateway-destination-endpoint": `127.0.0.1:${second.port}`,
       "x-metalbridge-ticket": "left",
     };
-    bed.decisions.answer = () => grant("default/a", chosen);
+    bed.decisions.respond = () => grant("default/a", chosen);
     await leaveAt(second);
     expect(await bed.finished("left")).toMatchObject({ flags: "DC", tokens: undefined });
   });
@@ -355,7 +345,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
 
   /** A client that leaves when its request has reached the server. */
   async function leaveAt(server: TestServer): Promise<void> {
-    server.answer = () => new Promise(() => {});
+    server.respond = () => new Promise(() => {});
     const leave = new AbortController();
     const call = bed.call("/v1/chat/completions", { body: { model: "a" }, signal: leave.signal });
     const failed = expect(call).rejects.toThrow();

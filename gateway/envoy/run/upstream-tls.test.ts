@@ -10,11 +10,7 @@ import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { until } from "../../../test/bed/until.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
-import {
-  createTestAuthority,
-  type TestAuthority,
-  whyNoAuthority,
-} from "../../../test/fixtures/test-authority.ts";
+import { createTestAuthority, type TestAuthority, whyNoAuthority } from "../../../test/fixtures/test-authority.ts";
 import type { EnvoyTls, EnvoyUpstreamTls } from "../types.ts";
 import { type EnvoyBed, grant, startEnvoyBed } from "./fixtures/envoy-bed.ts";
 
@@ -59,7 +55,7 @@ describeUnless(whyNoEnvoy ?? whyNoAuthority(), "HTTPS to endpoints", () => {
       [engine.port, { caFile }, /connection_termination|TLS_error/],
     ] as const) {
       await using bed = await startBed(port, upstreamTls, 503);
-      bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": "last" });
+      bed.decisions.respond = () => grant("default/a", { "x-metalbridge-ticket": "last" });
       const { status, text } = await bed.call("/v1/chat/completions", { body: {} });
       expect({ status, code: JSON.parse(text).error.code }).toEqual({
         status: 503,

@@ -2,7 +2,7 @@
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { sha256Hex } from "../../../src/util/hash.ts";
-import { type ClusterOptions, joinClusters, renderCluster, renderDecideCluster } from "../render/clusters.ts";
+import { joinClusters, renderCluster, renderDecideCluster, type EnvoyClusterOptions } from "../render/clusters.ts";
 import type { EnvoyCluster } from "../types.ts";
 import type { EnvoyPaths } from "./paths.ts";
 
@@ -15,7 +15,7 @@ export interface XdsFiles {
   readonly putClusters: (clusters: readonly EnvoyCluster[]) => Promise<boolean>;
 }
 
-export interface XdsFilesOptions extends ClusterOptions {
+export interface XdsFilesOptions extends EnvoyClusterOptions {
   readonly paths: EnvoyPaths;
 }
 
@@ -40,8 +40,8 @@ export function createXdsFiles({ paths, ...options }: XdsFilesOptions): XdsFiles
   let written: readonly string[] = [];
   return {
     put,
-    putClusters: async (wanted) => {
-      const clusters = [renderDecideCluster(options), ...wanted.map(textOf)];
+    putClusters: async (desired) => {
+      const clusters = [renderDecideCluster(options), ...desired.map(textOf)];
       // Endpoints change far more often than clusters, of which a thousand are megabytes.
       if (isSame(clusters, written)) return false;
       const isWritten = await put(paths.clusters, joinClusters(clusters));

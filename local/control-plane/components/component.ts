@@ -8,6 +8,6 @@ export interface Component {
   readonly logFile: string;
   /** Time between TERM and KILL. */
   readonly graceMs: number;
-  /** The same after this process was killed, when no client waits for answers. */
+  /** The same after this process was killed, when no client waits for responses. */
   readonly orphanGraceMs: number;
 }

@@ -28,7 +28,7 @@ export function ensureCredentials(layout: ControlPlaneLayout): ControlPlaneCrede
 }
 
 /** The API server's token file: token, user, uid, groups. */
-export function renderTokens(credentials: ControlPlaneCredentials): string {
+function renderTokens(credentials: ControlPlaneCredentials): string {
   return [
     `${credentials.adminToken},${ADMIN},1,"system:masters"`,
     `${credentials.controllerManagerToken},${CONTROLLER_MANAGER},2,`,

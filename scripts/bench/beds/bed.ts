@@ -6,7 +6,7 @@ import { startFleet, type TestFleet, type TestFleetOptions } from "../../../test
 import { openPlane, type Plane } from "./plane.ts";
 
 export interface Bed extends Plane {
-  readonly farm: TestFleet;
+  readonly fleet: TestFleet;
 }
 
 /** One host, on an address that an EndpointSlice may hold. */
@@ -24,14 +24,14 @@ export async function addFleet(
   model: TinyModelOptions = {},
 ): Promise<Bed> {
   const { kubeconfig } = plane.controlPlane;
-  const farm = plane.use(await startFleet({ ...options, kubeconfig, program: plane.program }));
-  const count = farm.agents.length;
+  const fleet = plane.use(await startFleet({ ...options, kubeconfig, program: plane.program }));
+  const count = fleet.agents.length;
   await plane.changed.until(`${count} Hosts that are ready`, () => {
     const ready = plane.hosts.list().filter(({ status }) => isConditionTrue(status?.conditions, "Ready"));
     return ready.length === count || undefined;
   });
-  await plane.createModel(farm.modelsDir, model);
-  return { ...plane, farm };
+  await plane.createModel(fleet.modelsDir, model);
+  return { ...plane, fleet };
 }
 
 /** Builds on a new control plane; a bed that cannot be completed leaves nothing behind. */

@@ -1,4 +1,4 @@
-/** What a scenario measures, and the figures drawn from it. */
+/** Measurements of a scenario, and their summary. */
 
 export type Unit =
   | "ms"
@@ -13,28 +13,28 @@ export type Unit =
   | "services"
   | "restarts";
 export type Statistic = "p50" | "p99" | "max";
-export type Limits = Partial<Readonly<Record<Statistic, number>>>;
+export type TargetLimits = Partial<Readonly<Record<Statistic, number>>>;
 
-export interface Measurement {
+export interface ScenarioResult {
   readonly name: string;
   readonly unit: Unit;
   readonly samples: readonly number[];
   /** Its targets. */
-  readonly limits: Limits;
+  readonly limits: TargetLimits;
 }
 
 export function measured(
   name: string,
   unit: Unit,
   samples: readonly number[],
-  limits: Limits = {},
-): Measurement {
+  limits: TargetLimits = {},
+): ScenarioResult {
   return { name, unit, samples, limits };
 }
 
-export type Figures = Readonly<Record<Statistic | "n", number>>;
+export type SampleSummary = Readonly<Record<Statistic | "n", number>>;
 
-export function figuresOf(samples: readonly number[]): Figures {
+export function summaryOf(samples: readonly number[]): SampleSummary {
   const sorted = samples.toSorted((a, b) => a - b);
   return {
     n: sorted.length,

@@ -63,7 +63,7 @@ const INTERRUPTED = 130;
 /** A fleet is created on a machine that has not many more cores than one of its hosts. */
 export const REQUEST_TIMEOUT_MS = 30_000;
 export const NAMESPACE = "default";
-export const BENCH_VERSION = "0.1.0-bench.1";
+const BENCH_VERSION = "0.1.0-bench.1";
 /** The Model of all services that name no other. */
 const MODEL = "bench";
 export const log = createTerminalLog((line) => process.stderr.write(line));

@@ -6,7 +6,7 @@ import { addHost } from "../../../test/bed/identity.ts";
 import { openNetwork } from "../../../test/bed/network.ts";
 import { run } from "../../../test/bed/run.ts";
 import { addFleet, type Bed, openOn } from "../beds/bed.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { isSliceReady } from "../beds/plane.ts";
 
 /** Even: there and back again in turn, so that each kind of change ends at the address it began with. */
@@ -17,7 +17,7 @@ const WITHDRAWN = { max: 2_000 };
 const READY = { max: 5_000 };
 
 /** Two ways in which an address becomes another, and two in which it does not. */
-export async function measureAddressChanges(): Promise<readonly Measurement[]> {
+export async function measureAddressChanges(): Promise<readonly ScenarioResult[]> {
   await using host = await openMovingHost();
   await host.createService(SERVICE);
   await untilReadyAt(host, host.addresses[0]);
@@ -25,7 +25,7 @@ export async function measureAddressChanges(): Promise<readonly Measurement[]> {
   const second = await measureSecond(host);
   const later = await each(host, replaceLater);
   const blips = await measureBlips(host);
-  const lines = (what: string, { withdrawn, ready }: Changes): Measurement[] => [
+  const lines = (what: string, { withdrawn, ready }: Changes): ScenarioResult[] => [
     measured(`${what} → old endpoint withdrawn`, "ms", withdrawn, WITHDRAWN),
     measured(`${what} → slice ready at the new address`, "ms", ready, READY),
   ];
@@ -104,7 +104,7 @@ const BLIP_MS = 500;
 const WATCH_MS = 5_000;
 
 /** As a VPN, or a cable in addition to Wi-Fi: both are up, and the route to the API server takes the new one. The engine stays. */
-function measureSecond(host: MovingHost): Promise<Measurement> {
+function measureSecond(host: MovingHost): Promise<ScenarioResult> {
   const [, other] = host.addresses;
   return countRestarts(host, "another address beside it: engine restarts", async () => {
     await host.ip([`address add ${other}/24 dev eth0`, `route add ${host.gateway} dev eth0 src ${other}`]);
@@ -113,7 +113,7 @@ function measureSecond(host: MovingHost): Promise<Measurement> {
 }
 
 /** The address is gone for half a second, every second time with another one in its place. */
-function measureBlips(host: MovingHost): Promise<Measurement> {
+function measureBlips(host: MovingHost): Promise<ScenarioResult> {
   const [address, other] = host.addresses;
   return countRestarts(host, `address gone for ${BLIP_MS} ms: engine restarts`, async (round) => {
     const isReplaced = round % 2 === 1;
@@ -129,7 +129,7 @@ async function countRestarts(
   host: MovingHost,
   name: string,
   disturb: (round: number) => Promise<() => Promise<void>>,
-): Promise<Measurement> {
+): Promise<ScenarioResult> {
   const restarts: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     await pause((round * READ_MS) / ROUNDS);
@@ -144,7 +144,7 @@ async function countRestarts(
 }
 
 function engineOf(host: MovingHost): number | undefined {
-  const [pid, ...others] = livingEngines(host.farm.stateDir).values();
+  const [pid, ...others] = livingEngines(host.fleet.stateDir).values();
   if (pid === undefined || others.length > 0) throw new Error("there is not exactly one engine");
   return pid;
 }

@@ -1,16 +1,8 @@
-/** What the admission policies cost a host's writes: the same ones with and without policies, in turn. */
+/** Measures the cost of admission policies for a host's writes: the same ones with and without policies, in turn. */
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { hostPolicies } from "../../../src/api/access/host-policies.ts";
-import {
-  ANNOTATION_ADDRESSES,
-  API_VERSION,
-  LABEL_HOST,
-  LABEL_SLICE_MANAGED_BY,
-  MANAGER_AGENT,
-  NAMESPACE_HOSTS,
-  SLICE_MANAGED_BY,
-} from "../../../src/api/group.ts";
+import { ANNOTATION_ADDRESSES, API_VERSION, LABEL_HOST, LABEL_SLICE_MANAGED_BY, MANAGER_AGENT, NAMESPACE_HOSTS, SLICE_MANAGED_BY } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { connect } from "../../../src/kube/client/connect.ts";
@@ -20,7 +12,7 @@ import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import { addHost, giveIdentity } from "../../../test/bed/identity.ts";
 import { must } from "../../../test/bed/must.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
 
 /** With and without in turn, after a first one that warms everything up. */
@@ -33,7 +25,7 @@ const REPLICA = { name: "bench-0", namespace: NAMESPACE };
 
 type Write = (turn: number) => Promise<unknown>;
 
-export async function measureAdmission(): Promise<readonly Measurement[]> {
+export async function measureAdmission(): Promise<readonly ScenarioResult[]> {
   await using plane = await openPlane();
   const { kubeconfig } = plane.controlPlane;
   for (const name of [HOST, OTHER]) await addHost({ kubeconfig }, name, [ADDRESS]);
@@ -113,11 +105,11 @@ async function switchPolicies(plane: Plane, host: KubeClient, isOn: boolean): Pr
   for (let turn = 0; ; turn++) {
     const status = { conditions: [], addresses: [`192.0.2.${turn % 200}`] };
     const object = { apiVersion: API_VERSION, kind: "Host", metadata: { name: OTHER }, status };
-    const answer = await host.apply(HOSTS, object as never, {
+    const response = await host.apply(HOSTS, object as never, {
       manager: MANAGER_AGENT,
       subresource: "status",
     });
-    if (answer.ok !== isOn) return;
+    if (response.ok !== isOn) return;
     await pause(POLL_MS);
   }
 }

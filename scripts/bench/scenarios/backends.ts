@@ -6,8 +6,8 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { BACKEND_RUNTIMES, INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { serviceAnywhere } from "../../../test/bed/manifests.ts";
 import { must } from "../../../test/bed/must.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
-import { openPods, type PodsBed, SETTLE_MS } from "./pods.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
+import { openPods, type PodsBed, PODS_SETTLE_MS } from "./pods.ts";
 
 const SERVICES = 500;
 const RUNTIMES = 10;
@@ -18,12 +18,12 @@ const ADMISSIONS = 300;
 /** One service after another, each until its pod is replaced. */
 const ROLLOUT_LIMIT_MS = 900_000;
 
-export async function measureBackends(): Promise<readonly Measurement[]> {
+export async function measureBackends(): Promise<readonly ScenarioResult[]> {
   await using bed = await openPods(Math.ceil(SERVICES / SERVICES_PER_NODE));
   for (let index = 0; index < RUNTIMES; index++)
     must(await bed.client.create(BACKEND_RUNTIMES, backend(index)));
   const createdMs = await bed.create(0, SERVICES, specOf);
-  await pause(SETTLE_MS);
+  await pause(PODS_SETTLE_MS);
   const name = `${SERVICES} services of ${RUNTIMES} BackendRuntimes`;
   return [
     measured(`${name}: created → all Ready`, "ms", [createdMs]),
@@ -57,18 +57,18 @@ function specOf(index: number): object {
 }
 
 /** Passes that find nothing to do, because only an annotation of the service has changed. */
-async function measurePasses(bed: PodsBed, name: string): Promise<Measurement> {
+async function measurePasses(bed: PodsBed, name: string): Promise<ScenarioResult> {
   const before = await bed.work();
   for (let index = 0; index < PASSES; index++)
     await bed.patch(`bench-${index}`, { metadata: { annotations: { "example.com/note": String(index) } } });
-  await pause(SETTLE_MS / 4);
+  await pause(PODS_SETTLE_MS / 4);
   const after = await bed.work();
   const requests = (after.requests - before.requests) / Math.max(1, after.passes - before.passes);
   return measured(`${name}: requests of a pass that changes nothing`, "requests", [requests], { max: 0 });
 }
 
 /** Another argument of one BackendRuntime: Deployments of its own services change, and no others. */
-async function measureChange(bed: PodsBed, name: string): Promise<readonly Measurement[]> {
+async function measureChange(bed: PodsBed, name: string): Promise<readonly ScenarioResult[]> {
   const generations = () =>
     Array.from({ length: SERVICES }, (_, index) => bed.deploymentOf(`bench-${index}`)?.metadata.generation);
   const before = generations();
@@ -83,7 +83,7 @@ async function measureChange(bed: PodsBed, name: string): Promise<readonly Measu
     ROLLOUT_LIMIT_MS,
   );
   const rolledMs = performance.now() - startedAt;
-  await pause(SETTLE_MS);
+  await pause(PODS_SETTLE_MS);
   const others = rolled().filter((is, index) => is && !isOwn(index)).length;
   return [
     measured(`${name}: one changed → its ${OWN} services updated, one after another`, "ms", [rolledMs]),
@@ -92,7 +92,7 @@ async function measureChange(bed: PodsBed, name: string): Promise<readonly Measu
 }
 
 /** Dry runs, which validate and store nothing. */
-async function measureAdmissions({ client }: PodsBed): Promise<readonly Measurement[]> {
+async function measureAdmissions({ client }: PodsBed): Promise<readonly ScenarioResult[]> {
   const runtimes: number[] = [];
   const services: number[] = [];
   for (let turn = 0; turn < ADMISSIONS; turn++) {

@@ -1,7 +1,7 @@
 /** The control plane goes and comes back under fifty hosts whose engines are healthy: none may be withdrawn. */
 import { setTimeout as pause } from "node:timers/promises";
 import { until } from "../../../test/bed/until.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { countWithdrawn, openScriptedFleet } from "../beds/scripted-fleet.ts";
 
 const HOSTS = 50;
@@ -14,7 +14,7 @@ const OUTAGES = [
 /** A verdict about silence would come within this time after the return. */
 const WATCH_MS = 50_000;
 
-export async function measureControlPlaneRestart(): Promise<readonly Measurement[]> {
+export async function measureControlPlaneRestart(): Promise<readonly ScenarioResult[]> {
   const spec = { placement: { spread: "Required" } };
   await using plane = await openScriptedFleet({ hosts: HOSTS, services: 1, replicas: HOSTS, spec });
   const { fleet: hosts, controller, startController } = plane;

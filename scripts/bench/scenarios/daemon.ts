@@ -10,14 +10,14 @@ import { openNetwork } from "../../../test/bed/network.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { until } from "../../../test/bed/until.ts";
 import { addFleet, type Bed } from "../beds/bed.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { openPlane } from "../beds/plane.ts";
 
 const MODELS = 10;
 const OURS_MS = 100;
 
 /** None where Ollama is not installed. */
-export async function measureDaemon(): Promise<readonly Measurement[]> {
+export async function measureDaemon(): Promise<readonly ScenarioResult[]> {
   const program = findOllama(readPartsConfig());
   if (program === undefined) {
     console.error("daemon: skipped, Ollama is not installed (brew install ollama)");
@@ -66,7 +66,7 @@ interface Times {
 /** With weights of its own. What is not spent in a request to the daemon is ours. */
 async function serveModel(bed: Bed, daemon: Daemon, index: number): Promise<Times> {
   const name = `daemon-${index}`;
-  await bed.createModel(bed.farm.modelsDir, { seed: index + 2 }, name);
+  await bed.createModel(bed.fleet.modelsDir, { seed: index + 2 }, name);
   daemon.calls.length = 0;
   const from = performance.now();
   await bed.createService(name, { modelRef: name, runtime: "ollama" });
@@ -112,13 +112,13 @@ async function startDaemon(program: string, dir: string): Promise<Daemon> {
     OLLAMA_HOST: `127.0.0.1:${port}`,
   };
   const child = spawn(program, ["serve"], { env, stdio: "ignore" });
-  const noting = createServer((asked, answer) => {
+  const noting = createServer((asked, response) => {
     const call: Call = { route: asked.url ?? "", from: performance.now(), to: Number.POSITIVE_INFINITY };
     calls.push(call);
-    answer.once("close", () => {
+    response.once("close", () => {
       call.to = performance.now();
     });
-    pass(asked, answer, port);
+    pass(asked, response, port);
   });
   noting.listen(0, "127.0.0.1");
   await once(noting, "listening");
@@ -135,12 +135,12 @@ async function startDaemon(program: string, dir: string): Promise<Daemon> {
   };
 }
 
-function pass(asked: IncomingMessage, answer: ServerResponse, port: number): void {
+function pass(asked: IncomingMessage, outbound: ServerResponse, port: number): void {
   const { method = "GET", url = "/", headers } = asked;
   const call = request({ host: "127.0.0.1", port, method, path: url, headers, agent: false }, (response) => {
-    answer.writeHead(response.statusCode ?? 502, response.headers);
-    response.pipe(answer);
+    outbound.writeHead(response.statusCode ?? 502, response.headers);
+    response.pipe(outbound);
   });
-  call.once("error", () => answer.destroy());
+  call.once("error", () => outbound.destroy());
   asked.pipe(call);
 }

@@ -16,7 +16,7 @@ import { must } from "../../../test/bed/must.ts";
 import type { Part } from "../../../test/bed/part.ts";
 import { until } from "../../../test/bed/until.ts";
 import { BUNDLE_OPTIONS, REQUIRE } from "../../bundle/bundle.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { openPlane, type Plane } from "../beds/plane.ts";
 import { inParallel } from "../beds/scripted-fleet.ts";
 import type { DensityChange } from "../workers/density.ts";
@@ -47,12 +47,12 @@ const FLAGS = [
 ];
 
 /** The server as users run it, then its state alone: what it works out for one change is not to be seen from outside. */
-export async function measureDensity(): Promise<readonly Measurement[]> {
+export async function measureDensity(): Promise<readonly ScenarioResult[]> {
   return [...(await measureServer()), ...(await measureChanges())];
 }
 
 /** Queries and memory of `metalbridge server`, over Hosts on a real control plane. */
-async function measureServer(): Promise<readonly Measurement[]> {
+async function measureServer(): Promise<readonly ScenarioResult[]> {
   await using plane = await openPlane({ fsync: false });
   const { kubeconfig } = plane.controlPlane;
   await createHosts(plane);
@@ -67,10 +67,10 @@ async function measureServer(): Promise<readonly Measurement[]> {
   const api = `http://127.0.0.1:${await portOf(part)}`;
   const authorization = `Bearer ${await createReader(kubeconfig)}`;
   await untilListed(`${api}${ROUTES["nodes, all"]}`, authorization);
-  const memory = (when: string): Measurement =>
+  const memory = (when: string): ScenarioResult =>
     measured(title(`server's memory ${when}`), "MB", [megabytes(part.pid, "VmRSS")], { max: 120 });
   const scored = memory("once all is scored");
-  const queries: Measurement[] = [];
+  const queries: ScenarioResult[] = [];
   for (const [name, route] of Object.entries(ROUTES)) {
     const samples = await timeRequests(`${api}${route}`, authorization);
     queries.push(measured(title(name), "ms", samples, { p99: 50 }));
@@ -95,7 +95,7 @@ async function measureReaders({
   readonly api: string;
   readonly authorization: string;
   readonly pid: number;
-}): Promise<readonly Measurement[]> {
+}): Promise<readonly ScenarioResult[]> {
   const beforeMb = megabytes(pid, "VmRSS");
   const routes = Object.values(ROUTES);
   const readers = fork(READERS_WORKER, { execArgv: ["--import", "tsx"] });
@@ -172,7 +172,7 @@ async function createReader(kubeconfig: string): Promise<string> {
   return (await kubectl(["create", "token", "bench"])).trim();
 }
 
-/** The answer holds every host with its score. */
+/** The response holds every host with its score. */
 async function untilListed(url: string, authorization: string): Promise<void> {
   await until(async () => {
     const response = await fetch(url, { headers: { authorization } });
@@ -183,7 +183,7 @@ async function untilListed(url: string, authorization: string): Promise<void> {
 }
 
 /** Bundled, as it is installed: TypeScript as it is loaded from sources is slower. */
-async function measureChanges(): Promise<readonly Measurement[]> {
+async function measureChanges(): Promise<readonly ScenarioResult[]> {
   const folder = await mkdtemp(path.join(tmpdir(), "mb-density-"));
   const worker = await startWorker(folder);
   try {
@@ -237,20 +237,20 @@ async function changeHosts(worker: ChildProcess) {
   const fresh: number[] = [];
   for (let index = 0; index < CHANGES; index += 1) {
     const isFresh = index % 2 === 1;
-    const answer = await changeHost(worker, { index, budgetGib: isFresh ? 30 + index / 10 : 48 });
-    if (index > 1) (isFresh ? fresh : known).push(answer.ms);
+    const response = await changeHost(worker, { index, budgetGib: isFresh ? 30 + index / 10 : 48 });
+    if (index > 1) (isFresh ? fresh : known).push(response.ms);
   }
   return { known, fresh };
 }
 
 async function changeHost(worker: ChildProcess, request: DensityChange) {
-  const answered = once(worker, "message");
+  const succeeded = once(worker, "message");
   worker.send(request);
-  const [answer] = (await answered) as [{ readonly ms: number }];
-  return answer;
+  const [response] = (await succeeded) as [{ readonly ms: number }];
+  return response;
 }
 
-function change(name: string, samples: readonly number[]): Measurement {
+function change(name: string, samples: readonly number[]): ScenarioResult {
   return measured(title(name), "ms", samples, { p99: 20 });
 }
 

@@ -4,14 +4,14 @@ import { defaultTimings } from "../../../agent/replicas/evidence/timings.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { must } from "../../../test/bed/must.ts";
 import { openBed } from "../beds/bed.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { NAMESPACE } from "../beds/plane.ts";
 
 const ROUNDS = 10;
 const OVERHEAD_MS = 300;
 
 /** The replica's finalizer goes when nothing of the engine is left, so its object's end is the drain's. */
-export async function measureDrains(): Promise<readonly Measurement[]> {
+export async function measureDrains(): Promise<readonly ScenarioResult[]> {
   await using bed = await openBed();
   const samples: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { isConditionTrue } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { countWithdrawn, openScriptedFleet, type ScriptedFleet } from "../beds/scripted-fleet.ts";
 import { cpuSeconds, megabytes } from "./idle.ts";
 
@@ -21,7 +21,7 @@ export interface FleetOptions {
 }
 
 /** Three replicas a host. */
-export async function measureFleet({ hosts, idleMinutes }: FleetOptions): Promise<readonly Measurement[]> {
+export async function measureFleet({ hosts, idleMinutes }: FleetOptions): Promise<readonly ScenarioResult[]> {
   const services = Math.round((hosts * 3) / REPLICAS_PER_SERVICE);
   const spec = { hostLostSeconds: HOST_LOST_SECONDS };
   const from = performance.now();
@@ -41,7 +41,7 @@ async function measureIdleController(
   fleet: ScriptedFleet,
   name: string,
   minutes: number,
-): Promise<readonly Measurement[]> {
+): Promise<readonly ScenarioResult[]> {
   await pause(SETTLE_MS);
   const { pid } = fleet.controller();
   const before = { cpu: cpuSeconds(pid), at: performance.now() };
@@ -57,7 +57,7 @@ async function measureIdleController(
 }
 
 /** The leader is killed while another controller waits, and a service is created at that moment. */
-async function measureLeaderChange(fleet: ScriptedFleet, name: string): Promise<readonly Measurement[]> {
+async function measureLeaderChange(fleet: ScriptedFleet, name: string): Promise<readonly ScenarioResult[]> {
   const leader = fleet.controller();
   fleet.startController();
   await pause(SETTLE_MS);
@@ -85,7 +85,7 @@ async function measureLoss(
   fleet: ScriptedFleet,
   name: string,
   count: number,
-): Promise<readonly Measurement[]> {
+): Promise<readonly ScenarioResult[]> {
   const every = Math.max(2, Math.floor(fleet.fleet.length / LOST));
   const lost = fleet.fleet.filter((_, index) => index % every === 0).slice(0, LOST);
   const names = new Set(lost.map((host) => host.name));

@@ -11,7 +11,7 @@ import { silentLog } from "../../../local/terminal-log.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { bundleInto } from "../../bundle/bundle.ts";
-import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult, summaryOf } from "../beds/measurement.ts";
 import { startPacedDaemon } from "../beds/paced-daemon.ts";
 
 const BLOCKS = 10;
@@ -28,7 +28,7 @@ const UPGRADE_EVERY = 6;
 const KEY = "0123456789abcdef";
 const PROMPT = "Tell me about the sea. ".repeat(80);
 
-export async function measureGate(): Promise<readonly Measurement[]> {
+export async function measureGate(): Promise<readonly ScenarioResult[]> {
   await using bed = await openGateBed();
   const latency = await measureLatency(bed, "gate");
   const paced = await measureStreams(bed, PACED);
@@ -143,7 +143,7 @@ async function openGateBed(): Promise<GateBed> {
 }
 
 /** One request at a time on a kept-alive connection, direct and through the gate in turn. */
-async function measureLatency(bed: GateBed, name: string): Promise<readonly Measurement[]> {
+async function measureLatency(bed: GateBed, name: string): Promise<readonly ScenarioResult[]> {
   const agent = new Agent({ keepAlive: true });
   const direct: number[] = [];
   const gated: number[] = [];
@@ -161,7 +161,7 @@ async function measureLatency(bed: GateBed, name: string): Promise<readonly Meas
     if (block === 0) continue;
     direct.push(...times.direct);
     gated.push(...times.gated);
-    added.push(figuresOf(times.gated).p99 - figuresOf(times.direct).p99);
+    added.push(summaryOf(times.gated).p99 - summaryOf(times.direct).p99);
   }
   agent.destroy();
   return [
@@ -176,8 +176,8 @@ async function measureStreams(bed: GateBed, body: object): Promise<readonly numb
   const agent = new Agent({ keepAlive: true });
   const run = async (url: string): Promise<number> => {
     const from = performance.now();
-    const answers = Array.from({ length: STREAMS }, () => ask(url, agent, body));
-    for (const answer of await Promise.all(answers)) expectWhole(answer);
+    const responses = Array.from({ length: STREAMS }, () => ask(url, agent, body));
+    for (const response of await Promise.all(responses)) expectWhole(response);
     return performance.now() - from;
   };
   await run(bed.gated);
@@ -200,8 +200,8 @@ const HOSTILE_BYTES = 63 * 1024 ** 2;
 const HOSTILE_BODIES = 5;
 
 /** Requests to one service, one at a time, while another service receives these bodies. */
-async function measureNoisyNeighbor(bed: GateBed): Promise<readonly Measurement[]> {
-  const measurements: Measurement[] = [];
+async function measureNoisyNeighbor(bed: GateBed): Promise<readonly ScenarioResult[]> {
+  const measurements: ScenarioResult[] = [];
   for (const [what, [start, repeated]] of Object.entries(HOSTILE)) {
     const body = Buffer.from(start + repeated.repeat(HOSTILE_BYTES / repeated.length));
     const agent = new Agent({ keepAlive: true });
@@ -239,7 +239,7 @@ function sendBytes(url: string, body: Buffer): Promise<void> {
 }
 
 /** Most resident memory is pages of Node's own program, which the agent's process shares. */
-async function measureMemory(bed: GateBed, name: string): Promise<readonly Measurement[]> {
+async function measureMemory(bed: GateBed, name: string): Promise<readonly ScenarioResult[]> {
   const pid = (await bed.gate().status())?.pid;
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
@@ -253,21 +253,21 @@ async function measureMemory(bed: GateBed, name: string): Promise<readonly Measu
 }
 
 /** Half of the clients keep their connection, and half request streams; restarts and upgrades are spread over the requests. */
-async function measureLosses(bed: GateBed): Promise<readonly Measurement[]> {
+async function measureLosses(bed: GateBed): Promise<readonly ScenarioResult[]> {
   let asked = 0;
-  let answered = 0;
+  let succeeded = 0;
   const failed: string[] = [];
   const client = async (index: number) => {
     const agent = new Agent({ keepAlive: index % 2 === 0, maxSockets: 1 });
     while (asked < ALL_REQUESTS) {
       asked += 1;
-      const answer = await ask(
+      const response = await ask(
         bed.gated,
         agent,
         index % 4 < 2 ? {} : { stream: true, tokens: 5, everyMs: 2 },
       );
-      if (answer.isWhole) answered += 1;
-      else failed.push(answer.text);
+      if (response.isWhole) succeeded += 1;
+      else failed.push(response.text);
     }
     agent.destroy();
   };
@@ -286,22 +286,22 @@ async function measureLosses(bed: GateBed): Promise<readonly Measurement[]> {
   if (failed.length > 0) console.error([...new Set(failed)].slice(0, 10).join("\n"));
   const name = `gate, ${RESTARTS} agent restarts and ${upgrades} gate upgrades`;
   return [
-    measured(`${name}: all requests`, "requests", [answered + failed.length]),
+    measured(`${name}: all requests`, "requests", [succeeded + failed.length]),
     measured(`${name}: lost or truncated`, "requests", [failed.length], { max: 0 }),
   ];
 }
 
-interface Answer {
+interface GateResponse {
   readonly isWhole: boolean;
   /** The last bytes received, or the error. */
   readonly text: string;
 }
 
-function expectWhole({ isWhole, text }: Answer): void {
-  if (!isWhole) throw new Error(`no whole answer: ${text}`);
+function expectWhole({ isWhole, text }: GateResponse): void {
+  if (!isWhole) throw new Error(`incomplete response: ${text}`);
 }
 
-function ask(url: string, agent: Agent, body: object): Promise<Answer> {
+function ask(url: string, agent: Agent, body: object): Promise<GateResponse> {
   return new Promise((resolve) => {
     const text = JSON.stringify({ model: "bench", ...body });
     const headers = {

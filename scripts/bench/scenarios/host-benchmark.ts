@@ -1,4 +1,4 @@
-/** What the agent adds to llama-bench: both measure one model in turn, with the same arguments. */
+/** Overhead of the agent's benchmark over llama-bench: both measure one model in turn, with the same arguments. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ import { rateOf } from "../../../src/capacity/benchmark/measurement.ts";
 import { llamaBench } from "../../../src/engines/llamacpp/bench.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { Log } from "../../../src/util/ports.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 
 const PAIRS = 9;
 const PLAN = { warmups: 2, runs: 5, tokens: 128 };
@@ -23,7 +23,7 @@ const PLAN = { warmups: 2, runs: 5, tokens: 128 };
 const SHAPE = { layers: 8, embeddingSize: 512, heads: 8, kvHeads: 8, feedForwardSize: 2048 };
 
 /** Needs llama-bench beside llama-server, and a quiet machine. */
-export async function measureHostBenchmark(): Promise<readonly Measurement[]> {
+export async function measureHostBenchmark(): Promise<readonly ScenarioResult[]> {
   const program = await findBeside("llama-bench", findLlamaServer(readPartsConfig()));
   const folder = mkdtempSync(path.join(tmpdir(), "mb-host-benchmark-"));
   try {

@@ -1,4 +1,4 @@
-/** What an agent costs when nothing happens: CPU, memory, requests to the API server. */
+/** Cost of an idle agent: CPU, memory, requests to the API server. */
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { benchmarkOrderSchema } from "../../../src/api/benchmark.ts";
@@ -7,7 +7,7 @@ import { HOSTS } from "../../../src/api/kinds.ts";
 import { must } from "../../../test/bed/must.ts";
 import { M4_MAX, startReplay } from "../../../test/bed/replay.ts";
 import type { Bed } from "../beds/bed.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { agentReady } from "./adopt.ts";
 
 /** Clock ticks of Linux's /proc, USER_HZ: 100 on every architecture that Node runs on. */
@@ -17,9 +17,9 @@ const TICKS_PER_SECOND = 100;
 const SETTLE_MS = 20_000;
 
 /** Requests are the API server's own count of our kinds, with the controller stopped; Lease renewals are of another group. */
-export async function measureIdle(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
-  await bed.farm.controller().kill("SIGTERM");
-  const { pid } = bed.farm.agent();
+export async function measureIdle(bed: Bed, minutes: number): Promise<readonly ScenarioResult[]> {
+  await bed.fleet.controller().kill("SIGTERM");
+  const { pid } = bed.fleet.agent();
   await pause(SETTLE_MS);
   const before = await ourRequests(bed);
   const { cpu, seconds } = await cpuOver(pid, minutes);
@@ -35,8 +35,8 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
 }
 
 /** The same agent with a benchmark ordered, for which it waits as long as its engines serve. */
-export async function measureIdleWithOrder(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
-  const { pid } = bed.farm.agent();
+export async function measureIdleWithOrder(bed: Bed, minutes: number): Promise<readonly ScenarioResult[]> {
+  const { pid } = bed.fleet.agent();
   const order = benchmarkOrderSchema.parse({
     ...{ key: "bench", namespace: "default", name: "bench", runtime: "llamacpp", deviceClass: "bench" },
     model: { source: "/models/unused.gguf", format: "gguf" },
@@ -70,10 +70,10 @@ const MAC_MINUTES = 5;
  * The same agent as it works on a Mac, which is read by its tools: recordings that short programs play. Their time, with
  * that of the shell that runs them, counts with the agent's own.
  */
-export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
+export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<readonly ScenarioResult[]> {
   await using mac = await startReplay(M4_MAX);
-  await bed.farm.agent().kill("SIGKILL");
-  const { pid } = bed.farm.restartAgent({
+  await bed.fleet.agent().kill("SIGKILL");
+  const { pid } = bed.fleet.restartAgent({
     args: ["--platform", "darwin"],
     launcher: ["env", `PATH=${mac.path}`, process.execPath],
   });

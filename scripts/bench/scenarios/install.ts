@@ -7,21 +7,14 @@ import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { startDoctorReplay } from "../../../test/bed/doctor-replay.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { type MacHost, openMacHost } from "../../../test/bed/launchd/mac-host.ts";
-import {
-  archiveOf,
-  type Machine,
-  PATIENT,
-  prepareReleases,
-  type Ran,
-  startMachine,
-} from "../../../test/bed/launchd/machine.ts";
+import { archiveOf, type Machine, PATIENT, prepareReleases, type Ran, startMachine } from "../../../test/bed/launchd/machine.ts";
 import { processesNaming } from "../../../test/bed/leftovers.ts";
 import { startNodeNetwork } from "../../../test/bed/node-network.ts";
 import { programIn } from "../../../test/bed/release.ts";
 import { M4_MAX } from "../../../test/bed/replay.ts";
 import { startFleet } from "../../../test/bed/test-fleet.ts";
 import { type BackgroundLoad, failedRequests, REQUESTS_PER_S, startLoad } from "../beds/load.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
 
 const INSTALLS = 3;
@@ -39,11 +32,11 @@ interface Bed {
   /** Two versions of this code. */
   readonly releases: readonly [string, string];
   readonly badArchives: readonly string[];
-  /** Resolves with the first answer. */
+  /** Resolves with the first response. */
   readonly startLoad: () => Promise<BackgroundLoad>;
 }
 
-export async function measureInstall(): Promise<readonly Measurement[]> {
+export async function measureInstall(): Promise<readonly ScenarioResult[]> {
   await using plane = await openPlane();
   const bed = await openBed(plane);
   const { load, samples } = await install(bed);
@@ -52,13 +45,13 @@ export async function measureInstall(): Promise<readonly Measurement[]> {
     away.push(await awayDuring(bed, () => upgrade(bed, bed.releases[(round + 1) % 2] ?? "")));
   const back: number[] = [];
   for (const archive of bed.badArchives) back.push(await rollBack(bed, archive));
-  const answers = await load.stop();
+  const responses = await load.stop();
   const name = `upgrade and rollback of an installed agent, ${REQUESTS_PER_S} requests/s`;
   return [
-    measured("install and join → first answer", "ms", samples, { max: 15_000 }),
+    measured("install and join → first response", "ms", samples, { max: 15_000 }),
     measured("upgrade of an installed agent: without an agent", "ms", away, { max: 1_000 }),
-    failedRequests(name, answers),
-    measured(`${name}: all requests`, "requests", [answers.length]),
+    failedRequests(name, responses),
+    measured(`${name}: all requests`, "requests", [responses.length]),
     measured("upgrade to a bad version → the old one serves", "ms", back, { max: 30_000 }),
     measured("doctor, as on a Mac", "ms", await examine(bed), { max: 5_000 }),
   ];
@@ -100,11 +93,11 @@ async function install(
   const samples: number[] = [];
   for (;;) {
     const added = must(await host.add());
-    const answered = bed.startLoad();
+    const succeeded = bed.startLoad();
     const from = performance.now();
     must(await host.install());
     must(await host.join(added));
-    const load = await answered;
+    const load = await succeeded;
     samples.push(performance.now() - from);
     if (samples.length === INSTALLS) return { load, samples };
     await load.stop();
@@ -117,7 +110,7 @@ async function upgrade({ machine }: Bed, release: string): Promise<void> {
   must(await machine.run(release, ["upgrade", "--allow-downgrade", ...PATIENT]));
 }
 
-/** From the last answer of the agent that serves to the first one of the next that does (ms). */
+/** From the last response of the agent that serves to the first one of the next that does (ms). */
 async function awayDuring({ host }: Bed, change: () => Promise<void>): Promise<number> {
   let longest = 0;
   let isOver = false;

@@ -1,4 +1,4 @@
-/** A model from a host that has it, over loopback: against a raw TLS stream of the same file, and beside the giver's engine. */
+/** A model from a host that has it, over loopback: against a raw TLS stream of the same file, and beside the engine of the server. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -13,7 +13,7 @@ import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { run, UNHURRIED } from "../../../test/bed/run.ts";
 import { failedRequests, REQUESTS_PER_S, startLoad } from "../beds/load.ts";
-import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult, summaryOf } from "../beds/measurement.ts";
 
 const ROUNDS = 3;
 /** As agents give where the configuration says nothing. */
@@ -25,7 +25,7 @@ const START_MS = 3_000;
 const TRANSFER_MS = START_MS + PHASE_MS + 2_000;
 const worker = (name: string) => fileURLToPath(new URL(`../workers/${name}.ts`, import.meta.url));
 
-export async function measurePeer(sizeBytes: number): Promise<readonly Measurement[]> {
+export async function measurePeer(sizeBytes: number): Promise<readonly ScenarioResult[]> {
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-peer-"));
   try {
     return [...(await measureThroughput(dir, sizeBytes)), ...(await measureInference(dir))];
@@ -39,45 +39,45 @@ interface Taken {
   readonly growthBytes: number;
 }
 
-interface Giver extends AsyncDisposable {
+interface PeerBed extends AsyncDisposable {
   /** In a process of its own; what was taken is removed. */
   readonly take: (how: "raw" | "stored" | "peer" | "chunks") => Promise<Taken>;
 }
 
 /** `maxRate`: bytes per second; absent: as fast as it can. */
-async function startGiver(dir: string, sizeBytes: number, maxRate?: number): Promise<Giver> {
-  const store = path.join(dir, "giver");
+async function startPeer(dir: string, sizeBytes: number, maxRate?: number): Promise<PeerBed> {
+  const store = path.join(dir, "server");
   const limits = maxRate === undefined ? [] : [String(maxRate)];
-  const giverArguments = ["--import", "tsx", worker("peer-giver"), store, String(sizeBytes), ...limits];
-  const giver = spawn(process.execPath, giverArguments, { stdio: ["pipe", "pipe", "inherit"] });
-  const closed = once(giver, "close");
-  const [offer] = await once(giver.stdout, "data");
+  const serverArguments = ["--import", "tsx", worker("peer-server"), store, String(sizeBytes), ...limits];
+  const peer = spawn(process.execPath, serverArguments, { stdio: ["pipe", "pipe", "inherit"] });
+  const closed = once(peer, "close");
+  const [offer] = await once(peer.stdout, "data");
   return {
     take: async (how) => {
-      const taken = path.join(dir, "taker");
-      const args = ["--import", "tsx", worker("peer-taker"), how, taken, String(offer).trim()];
-      // It is another machine's work: what is the giver's goes first.
+      const taken = path.join(dir, "client");
+      const args = ["--import", "tsx", worker("peer-client"), how, taken, String(offer).trim()];
+      // It is another machine's work: the work of the server goes first.
       const printed = await run("nice", ["-n", "19", process.execPath, ...args], UNHURRIED);
       await rm(taken, { recursive: true, force: true });
       return JSON.parse(printed) as Taken;
     },
     [Symbol.asyncDispose]: async () => {
-      giver.stdin.end();
+      peer.stdin.end();
       await closed;
       await rm(store, { recursive: true, force: true });
     },
   };
 }
 
-async function measureThroughput(dir: string, sizeBytes: number): Promise<readonly Measurement[]> {
-  await using giver = await startGiver(dir, sizeBytes);
+async function measureThroughput(dir: string, sizeBytes: number): Promise<readonly ScenarioResult[]> {
+  await using peer = await startPeer(dir, sizeBytes);
   const toRaw: number[] = [];
   const toStored: number[] = [];
   const growths: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    const raw = await giver.take("raw");
-    const stored = await giver.take("stored");
-    const taken = await giver.take("peer");
+    const raw = await peer.take("raw");
+    const stored = await peer.take("stored");
+    const taken = await peer.take("peer");
     toRaw.push(taken.ms / raw.ms);
     toStored.push(taken.ms / stored.ms);
     growths.push(taken.growthBytes / 1e6);
@@ -97,8 +97,8 @@ async function measureThroughput(dir: string, sizeBytes: number): Promise<readon
 }
 
 /** Phases with and without a transfer, in turn. What who takes does with the bytes is another machine's work, and left out. */
-async function measureInference(dir: string): Promise<readonly Measurement[]> {
-  await using giver = await startGiver(dir, (DEFAULT_RATE * TRANSFER_MS) / 1_000, DEFAULT_RATE);
+async function measureInference(dir: string): Promise<readonly ScenarioResult[]> {
+  await using peer = await startPeer(dir, (DEFAULT_RATE * TRANSFER_MS) / 1_000, DEFAULT_RATE);
   await using engine = await startEngine(dir);
   const load = await startLoad(undefined, engine.url);
   const phase = async () => {
@@ -106,29 +106,29 @@ async function measureInference(dir: string): Promise<readonly Measurement[]> {
     await pause(PHASE_MS);
     const to = Date.now();
     return () =>
-      load.answers.filter(({ startedAt }) => startedAt >= from && startedAt < to).map(({ ms }) => ms);
+      load.responses.filter(({ startedAt }) => startedAt >= from && startedAt < to).map(({ ms }) => ms);
   };
   const quiet: (() => number[])[] = [];
   const giving: (() => number[])[] = [];
   for (let round = 0; round < PHASES; round++) {
     quiet.push(await phase());
-    const taken = giver.take("chunks");
+    const taken = peer.take("chunks");
     await pause(START_MS);
     giving.push(await phase());
     await taken;
   }
-  const answers = await load.stop();
-  const tail = (answers: () => number[]) => figuresOf(answers()).p99;
+  const responses = await load.stop();
+  const tail = (times: () => number[]) => summaryOf(times()).p99;
   const noise = Math.max(...quiet.map(tail));
   const name = `engine beside a transfer to a peer, ${REQUESTS_PER_S} requests/s`;
   return [
     measured(
-      `${name}: answer, without`,
+      `${name}: response, without`,
       "ms",
       quiet.flatMap((one) => one()),
     ),
     measured(
-      `${name}: answer, with one`,
+      `${name}: response, with one`,
       "ms",
       giving.flatMap((one) => one()),
     ),
@@ -138,7 +138,7 @@ async function measureInference(dir: string): Promise<readonly Measurement[]> {
       giving.map((one) => tail(one) / noise),
       { p50: 1 },
     ),
-    failedRequests(name, answers),
+    failedRequests(name, responses),
   ];
 }
 
@@ -152,7 +152,7 @@ async function startEngine(dir: string): Promise<AsyncDisposable & { readonly ur
   const engine = spawn(program, [...args, ...ONE_THREAD], { stdio: "ignore" });
   const closed = once(engine, "close");
   return {
-    // The load begins to count with the first answer.
+    // The load begins to count with the first response.
     url: `http://127.0.0.1:${port}`,
     [Symbol.asyncDispose]: async () => {
       engine.kill();

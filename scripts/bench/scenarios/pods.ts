@@ -12,7 +12,7 @@ import type { Part } from "../../../test/bed/part.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { findMonitoringCrds } from "../../setup/definitions.mjs";
 import { openOn } from "../beds/bed.ts";
-import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult, summaryOf } from "../beds/measurement.ts";
 import { NAMESPACE, type Plane } from "../beds/plane.ts";
 import { inParallel } from "../beds/scripted-fleet.ts";
 import { cpuSeconds, megabytes } from "./idle.ts";
@@ -25,7 +25,7 @@ const GPU = "nvidia.com/gpu";
 /** Duration of the nodes' Leases: kube-controller-manager marks a node after 50 s, and kwok renews every 30 s. */
 const LEASE_SECONDS = 120;
 const LIMIT_MS = 900_000;
-export const SETTLE_MS = 20_000;
+export const PODS_SETTLE_MS = 20_000;
 /** No engine that would need its weights on a volume first: that is the cost of one Model, and not of a service. */
 const SPEC = {
   placement: { on: "Pods" },
@@ -41,7 +41,7 @@ export async function measurePods({
   services,
 }: {
   readonly services: number;
-}): Promise<readonly Measurement[]> {
+}): Promise<readonly ScenarioResult[]> {
   const nodes = Math.ceil(services / SERVICES_PER_NODE);
   await using bed = await openPods(nodes);
   const few = Math.min(FEW, Math.ceil(services / 2));
@@ -51,11 +51,11 @@ export async function measurePods({
   const name = `${services} services as pods on ${nodes} nodes`;
   const costOfAll = await measureChanges(bed, services);
   const steady = await measureSteadyState(bed, name);
-  const perChange = (cost: Cost) => figuresOf(cost.cpuMs).p50;
+  const perChange = (cost: Cost) => summaryOf(cost.cpuMs).p50;
   return [
     measured(`${name}: created → all Ready`, "ms", [fewMs + restMs]),
     ...steady,
-    ...[costOfFew, costOfAll].flatMap(({ count, ms, cpuMs, requests }): Measurement[] => [
+    ...[costOfFew, costOfAll].flatMap(({ count, ms, cpuMs, requests }): ScenarioResult[] => [
       measured(`one change among ${count} services as pods → its Deployment`, "ms", ms),
       measured(`one change among ${count} services as pods: controller's CPU`, "ms", cpuMs),
       measured(`one change among ${count} services as pods: its requests`, "requests", [requests]),
@@ -148,7 +148,7 @@ interface Cost {
 
 /** One after the other: another context size, which is another Deployment, until the service is Ready with it. */
 async function measureChanges(bed: PodsBed, count: number): Promise<Cost> {
-  await pause(SETTLE_MS);
+  await pause(PODS_SETTLE_MS);
   const ms: number[] = [];
   const cpuMs: number[] = [];
   const first = await bed.work();
@@ -178,8 +178,8 @@ async function measureChanges(bed: PodsBed, count: number): Promise<Cost> {
 const QUIET_MS = 60_000;
 
 /** First nothing happens; then passes that find nothing to do, because only a label of the service has changed. */
-async function measureSteadyState(bed: PodsBed, name: string): Promise<readonly Measurement[]> {
-  await pause(SETTLE_MS);
+async function measureSteadyState(bed: PodsBed, name: string): Promise<readonly ScenarioResult[]> {
+  await pause(PODS_SETTLE_MS);
   const { pid } = bed.controller;
   const first = await bed.work();
   const before = { cpu: cpuSeconds(pid), at: performance.now() };
@@ -188,7 +188,7 @@ async function measureSteadyState(bed: PodsBed, name: string): Promise<readonly 
   const quiet = await bed.work();
   for (let index = 0; index < CHANGES; index++)
     await bed.patch(`bench-${index}`, { metadata: { annotations: { "example.com/note": String(index) } } });
-  await pause(SETTLE_MS / 4);
+  await pause(PODS_SETTLE_MS / 4);
   const touched = await bed.work();
   return [
     measured(

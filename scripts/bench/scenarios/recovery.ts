@@ -4,7 +4,7 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { RESTARTS_RESET_AFTER_MS } from "../../../src/api/inference-replica.ts";
 import { type Bed, openBed } from "../beds/bed.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { isSliceReady } from "../beds/plane.ts";
 import { healthyAt, runDirectory } from "./start.ts";
 
@@ -12,13 +12,13 @@ const ROUNDS = 5;
 const SETTLED_MS = 5_000;
 
 /** Kills each engine once while it is young: a second crash within ten minutes is held back, on purpose. */
-export async function measureRecovery(): Promise<readonly Measurement[]> {
+export async function measureRecovery(): Promise<readonly ScenarioResult[]> {
   const loading = await measureLoading();
   const tiny = await measureTiny();
   return [...loading, ...tiny];
 }
 
-async function measureLoading(): Promise<readonly Measurement[]> {
+async function measureLoading(): Promise<readonly ScenarioResult[]> {
   await using bed = await openBed(MODEL);
   const loads: number[] = [];
   const recoveries: number[] = [];
@@ -40,7 +40,7 @@ async function measureLoading(): Promise<readonly Measurement[]> {
 }
 
 /** A model that loads at once: what is left is the agent's own time. The second kill comes when a run that long no longer counts as young. */
-async function measureTiny(): Promise<readonly Measurement[]> {
+async function measureTiny(): Promise<readonly ScenarioResult[]> {
   await using bed = await openBed();
   const young: number[] = [];
   const old: number[] = [];

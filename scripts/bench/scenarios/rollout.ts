@@ -4,7 +4,7 @@ import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { must } from "../../../test/bed/must.ts";
 import { type BenchFleet, openFleet } from "../beds/fleet.ts";
 import { failedRequests, REQUESTS_PER_S, startLoad } from "../beds/load.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { NAMESPACE } from "../beds/plane.ts";
 
 const REPLICAS = 3;
@@ -14,7 +14,7 @@ const SERVICE = "bench";
 const AFTER_MS = 5_000;
 
 /** Each round changes the context size, which needs new engines. */
-export async function measureRollout(): Promise<readonly Measurement[]> {
+export async function measureRollout(): Promise<readonly ScenarioResult[]> {
   await using fleet = await openFleet(REPLICAS);
   await fleet.createService(SERVICE, { replicas: REPLICAS, parallelSlots: 2, rollout: { drainSeconds: 30 } });
   await fleet.untilServing(SERVICE, REPLICAS);
@@ -22,15 +22,15 @@ export async function measureRollout(): Promise<readonly Measurement[]> {
   const took: number[] = [];
   for (let round = 1; round <= ROUNDS; round++) took.push(await rollOut(fleet, 256 + 128 * round));
   await pause(AFTER_MS);
-  const answers = await load.stop();
+  const responses = await load.stop();
   const name = `rolling update of ${REPLICAS} replicas, ${REQUESTS_PER_S} requests/s`;
   return [
-    failedRequests(name, answers),
-    measured(`${name}: all requests`, "requests", [answers.length]),
+    failedRequests(name, responses),
+    measured(`${name}: all requests`, "requests", [responses.length]),
     measured(
-      `${name}: answer`,
+      `${name}: response`,
       "ms",
-      answers.map(({ ms }) => ms),
+      responses.map(({ ms }) => ms),
     ),
     measured(`${name}: change → only new replicas`, "ms", took),
   ];

@@ -10,16 +10,10 @@ import type { Model } from "../../../src/api/model.ts";
 import { createCertificate } from "../../../src/crypto/certificate.ts";
 import { CONFIG_MAPS, NODES } from "../../../src/kube/kinds.ts";
 import type { Node } from "../../../src/kube/workload-objects.ts";
-import {
-  measuredModel,
-  measuredService,
-  measuredTable,
-  NODE_CLASSES,
-  servicePod,
-} from "../../../test/bed/gpu-classes.ts";
+import { measuredModel, measuredService, measuredTable, NODE_CLASSES, servicePod } from "../../../test/bed/gpu-classes.ts";
 import { must } from "../../../test/bed/must.ts";
 import { until } from "../../../test/bed/until.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
 import { inParallel } from "../beds/scripted-fleet.ts";
 import type { SchedulerJob } from "../workers/scheduler.ts";
@@ -35,7 +29,7 @@ const SETTLE_MS = 20_000;
 const WARM_UPS = 200;
 const PODS = 500;
 
-export async function measureScheduling(): Promise<readonly Measurement[]> {
+export async function measureScheduling(): Promise<readonly ScenarioResult[]> {
   await using plane = await openPlane({ fsync: false });
   await createCluster(plane);
   const { key, cert } = createCertificate({ name: "extender", hosts: ["127.0.0.1"], isAuthority: true });

@@ -5,7 +5,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ModelRequest } from "../../../agent/store/types.ts";
 import { run, UNHURRIED } from "../../../test/bed/run.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { type BenchOrigins, type SourceOrigin, startOrigins } from "../beds/origins.ts";
 import type { FetchJob } from "../workers/fetch.ts";
 
@@ -15,12 +15,12 @@ const SMALL_BYTES = 1_000_000;
 const WORKER = fileURLToPath(new URL("../workers/fetch.ts", import.meta.url));
 
 /** Downloads one file of `sizeBytes` from each source, then several files at once with that total size. */
-export async function measureSources(sizeBytes: number): Promise<readonly Measurement[]> {
+export async function measureSources(sizeBytes: number): Promise<readonly ScenarioResult[]> {
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-sources-"));
   try {
     await using origins = await startOrigins(dir, sizeBytes);
     const fetch = fetcher(origins, path.join(dir, "store"));
-    const each: Measurement[] = [];
+    const each: ScenarioResult[] = [];
     for (const origin of origins.all) each.push(...(await measureSource(origin, fetch)));
     return [...each, await measureTogether(origins, sizeBytes, fetch)];
   } finally {
@@ -35,7 +35,7 @@ interface Fetched {
 
 type Fetch = (requests: readonly ModelRequest[]) => Promise<Fetched>;
 
-async function measureSource({ name, request, url }: SourceOrigin, fetch: Fetch): Promise<Measurement[]> {
+async function measureSource({ name, request, url }: SourceOrigin, fetch: Fetch): Promise<ScenarioResult[]> {
   const ratios: number[] = [];
   const growths: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
@@ -54,7 +54,11 @@ async function measureSource({ name, request, url }: SourceOrigin, fetch: Fetch)
   ];
 }
 
-async function measureTogether(origins: BenchOrigins, sizeBytes: number, fetch: Fetch): Promise<Measurement> {
+async function measureTogether(
+  origins: BenchOrigins,
+  sizeBytes: number,
+  fetch: Fetch,
+): Promise<ScenarioResult> {
   const bytes = Math.round(sizeBytes / AT_ONCE);
   const requests = Array.from({ length: AT_ONCE }, (_, index) => ({
     source: `${origins.url}/${bytes}/${index}.gguf`,

@@ -5,12 +5,12 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { readRecord } from "../../../src/supervise/run-directory.ts";
 import type { Bed } from "../beds/bed.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 
 const HEALTH_POLL_MS = 3;
 
 /** Creates `count` services one after the other; they are left running. */
-export async function measureStarts(bed: Bed, count: number): Promise<readonly Measurement[]> {
+export async function measureStarts(bed: Bed, count: number): Promise<readonly ScenarioResult[]> {
   const started: number[] = [];
   const announced: number[] = [];
   const applied: number[] = [];
@@ -70,5 +70,5 @@ export function runDirectory(bed: Bed, service: string): string | undefined {
   const [replica] = bed.replicasOf(service);
   return replica?.metadata.uid === undefined
     ? undefined
-    : path.join(bed.farm.stateDir, "engines", replica.metadata.uid);
+    : path.join(bed.fleet.stateDir, "engines", replica.metadata.uid);
 }

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { type BenchFleet, openFleet } from "../beds/fleet.ts";
 import { failedRequests, type LoadResponse, REQUESTS_PER_S, startLoad } from "../beds/load.ts";
-import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult, summaryOf } from "../beds/measurement.ts";
 
 const ROUNDS = 5;
 const PHASE_MS = 10_000;
@@ -15,7 +15,7 @@ interface Phase {
   readonly to: number;
 }
 
-export async function measureUpgrade(): Promise<readonly Measurement[]> {
+export async function measureUpgrade(): Promise<readonly ScenarioResult[]> {
   await using fleet = await openFleet(1);
   await fleet.createService(SERVICE, { parallelSlots: 4, contextSize: 1_024, extraArgs: ONE_THREAD });
   await fleet.untilServing(SERVICE, 1);
@@ -27,33 +27,36 @@ export async function measureUpgrade(): Promise<readonly Measurement[]> {
     phases.push(await phase(fleet, false));
     phases.push(await phase(fleet, true));
   }
-  const answers = await load.stop();
+  const responses = await load.stop();
   const { status } = fleet.replicasOf(SERVICE)[0] ?? {};
   if (status?.pid !== pid) throw new Error(`the engine was not adopted: ${JSON.stringify(status)}`);
-  return measurementsOf(answers, phases);
+  return measurementsOf(responses, phases);
 }
 
 async function phase(fleet: BenchFleet, isUpgrade: boolean): Promise<Phase> {
   const from = Date.now();
   const ended = pause(PHASE_MS);
-  if (isUpgrade) for (const agent of fleet.farm.agents) await fleet.upgrade(agent);
+  if (isUpgrade) for (const agent of fleet.fleet.agents) await fleet.upgrade(agent);
   await ended;
   return { isUpgrade, from, to: Date.now() };
 }
 
-function measurementsOf(answers: readonly LoadResponse[], phases: readonly Phase[]): readonly Measurement[] {
+function measurementsOf(
+  responses: readonly LoadResponse[],
+  phases: readonly Phase[],
+): readonly ScenarioResult[] {
   const of = ({ from, to }: Phase) =>
-    answers.filter(({ startedAt }) => startedAt >= from && startedAt < to).map(({ ms }) => ms);
+    responses.filter(({ startedAt }) => startedAt >= from && startedAt < to).map(({ ms }) => ms);
   const quiet = phases.filter(({ isUpgrade }) => !isUpgrade).map(of);
   const upgraded = phases.filter(({ isUpgrade }) => isUpgrade).map(of);
-  const tails = (all: readonly number[][]) => all.map((samples) => figuresOf(samples).p99);
+  const tails = (all: readonly number[][]) => all.map((samples) => summaryOf(samples).p99);
   const noise = Math.max(...tails(quiet));
   const name = `agent upgrade, ${REQUESTS_PER_S} requests/s`;
   return [
-    failedRequests(name, answers),
-    measured(`${name}: all requests`, "requests", [answers.length]),
-    measured(`${name}: answer, ${PHASE_MS / 1_000} s without`, "ms", quiet.flat()),
-    measured(`${name}: answer, ${PHASE_MS / 1_000} s with one`, "ms", upgraded.flat()),
+    failedRequests(name, responses),
+    measured(`${name}: all requests`, "requests", [responses.length]),
+    measured(`${name}: response, ${PHASE_MS / 1_000} s without`, "ms", quiet.flat()),
+    measured(`${name}: response, ${PHASE_MS / 1_000} s with one`, "ms", upgraded.flat()),
     measured(
       `${name}: p99 with, to the worst p99 without`,
       "ratio",

@@ -1,10 +1,10 @@
 /** From the death of an engine to its endpoint's withdrawal at the API server. */
 import type { Bed } from "../beds/bed.ts";
-import { type Measurement, measured } from "../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../beds/measurement.ts";
 import { isSliceReady } from "../beds/plane.ts";
 
 /** Kills every running engine once, one after the other, and waits until each serves again. */
-export async function measureWithdrawals(bed: Bed, name: string): Promise<Measurement> {
+export async function measureWithdrawals(bed: Bed, name: string): Promise<ScenarioResult> {
   const samples: number[] = [];
   const running = bed.replicas
     .list()

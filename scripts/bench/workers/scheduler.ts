@@ -1,4 +1,4 @@
-/** Asks the scheduler extender as kube-scheduler does, in a process of its own: the heap of the bench would delay the answers. */
+/** Asks the scheduler extender as kube-scheduler does, in a process of its own: the heap of the bench would delay the responses. */
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import { text } from "node:stream/consumers";
@@ -33,9 +33,9 @@ function post(verb: string): Promise<string> {
     const headers = { "content-type": "application/json", "content-length": body.length };
     const options = { host: "127.0.0.1", port: job.port, path: `/${verb}`, method: "POST", agent, headers };
     request(options, (response) => {
-      text(response).then((answer) => {
-        if (response.statusCode === 200) resolve(answer);
-        else reject(new Error(`${verb}: ${response.statusCode} ${answer}`));
+      text(response).then((body) => {
+        if (response.statusCode === 200) resolve(body);
+        else reject(new Error(`${verb}: ${response.statusCode} ${body}`));
       }, reject);
     })
       .once("error", reject)

@@ -1,4 +1,4 @@
-/** How a release was made: an in-toto statement with the predicate SLSA provenance v1, unsigned. Pure. */
+/** Provenance of a release: an in-toto statement with the predicate SLSA provenance v1, unsigned. Pure. */
 import type { Project } from "../../project/project.ts";
 import { type Locked, productionPackages, type SbomPart, toNpmPackage } from "./sbom.ts";
 

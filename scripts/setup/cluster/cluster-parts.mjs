@@ -29,18 +29,18 @@ export async function ensureClusterParts({ progress, purpose, env = process.env 
     names.filter((name) => !folders.some((folder) => isExecutable(join(folder, name))));
   if (missing(REQUIRED).length === 0) progress.cached("control plane", folders.join(", "));
   else await fetchRequired(missing, cached, progress, env);
-  const wanted = {
+  const required = {
     ...OPTIONAL,
     ...(purpose === "start" ? {} : FOR_TESTS),
     ...(purpose === "system" ? FOR_NODES : {}),
   };
   const go = findOnPath("go", env);
   // `npm start` does not wait for what it can do without.
-  const built = purpose === "start" || go === undefined ? [] : missing(Object.keys(wanted));
+  const built = purpose === "start" || go === undefined ? [] : missing(Object.keys(required));
   const absent = [...missing(REQUIRED), ...built];
   if (absent.length > 0) await build(absent, { go, target: cached, progress, env });
-  for (const name of missing(Object.keys(wanted)))
-    progress.note(`${name} is not here (it is built where Go is installed): ${wanted[name]}`);
+  for (const name of missing(Object.keys(required)))
+    progress.note(`${name} is not here (it is built where Go is installed): ${required[name]}`);
   return folders;
 }
 

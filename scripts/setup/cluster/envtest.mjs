@@ -15,14 +15,14 @@ export function pickRelease(index, { line, platform, arch }) {
     `envtest-v(\\d+)\\.(\\d+)\\.(\\d+)-${os}\\.tar\\.gz:\\s+hash: ([0-9a-f]{128})\\s+selfLink: (\\S+)`,
     "g",
   );
-  const [wantedMajor, wantedMinor] = line.split(".").map(Number);
+  const [requestedMajor, requestedMinor] = line.split(".").map(Number);
   const releases = [...index.matchAll(entry)].map(([, major, minor, patch, hash, url]) => ({
     order: Number(major) * 1e6 + Number(minor) * 1e3 + Number(patch),
     hash,
     url,
   }));
-  const newest = wantedMajor * 1e6 + wantedMinor * 1e3 + 999;
-  const oldest = wantedMajor * 1e6 + (wantedMinor - 4) * 1e3;
+  const newest = requestedMajor * 1e6 + requestedMinor * 1e3 + 999;
+  const oldest = requestedMajor * 1e6 + (requestedMinor - 4) * 1e3;
   return releases
     .filter(({ order }) => order <= newest && order >= oldest)
     .sort((one, other) => other.order - one.order)[0];
@@ -31,10 +31,10 @@ export function pickRelease(index, { line, platform, arch }) {
 /** Puts the three programs into `target`, each by rename. METALBRIDGE_ENVTEST_INDEX names another index. */
 export async function installEnvtest(target, env = process.env) {
   const index = await fetchText(env.METALBRIDGE_ENVTEST_INDEX || DEFAULT_INDEX);
-  const wanted = { line: "1.36", platform: process.platform, arch: process.arch };
-  const release = pickRelease(index, wanted);
+  const requested = { line: "1.36", platform: process.platform, arch: process.arch };
+  const release = pickRelease(index, requested);
   if (release === undefined)
-    throw new SetupError(`envtest has no archive for ${wanted.platform} ${wanted.arch}`);
+    throw new SetupError(`envtest has no archive for ${requested.platform} ${requested.arch}`);
   mkdirSync(target, { recursive: true });
   const archive = join(target, basename(new URL(release.url).pathname));
   await download(release.url, archive, { digest: { algorithm: "sha512", hex: release.hash } });

@@ -1,4 +1,4 @@
-/** Which Debian mirror this system uses, from its own configuration: the only place where a mirror's address may come from. */
+/** The Debian mirror of this system, from its own configuration: the only place where a mirror's address may come from. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 

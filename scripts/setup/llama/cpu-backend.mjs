@@ -1,4 +1,4 @@
-/** Which of ggml's CPU backends this processor can run; its own search does not look into a private prefix. */
+/** Selects the CPU backend of ggml for this processor; its own search does not look into a private prefix. */
 
 /** Best first, each with the processor flags it needs. */
 const X86 = [

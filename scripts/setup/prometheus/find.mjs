@@ -1,4 +1,4 @@
-/** Where prometheus and promtool are on this machine; setup and the tests look in the same places. */
+/** Finds prometheus and promtool on this machine; setup and the tests look in the same places. */
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { cacheDir } from "../cache.mjs";

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { ClusterChange } from "../../../src/cluster/informers.ts";
 import { missingRight, notWatched } from "../../../src/console/missing-right.ts";
-import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
+import type { AccessQuestion, Topic, ApiRefusal } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { refusalOf } from "../refusal.ts";
 import { isSeen, mainQuestion, NAMED, type Scope, type ScopeQuestions, scopeOf, createReaderRights } from "./scope.ts";
@@ -31,7 +31,7 @@ const BEATS_PER_CHECK = 2;
 /** Requests are answered between two batches. */
 const ROWS_PER_TURN = 250;
 
-const SIGNED_OUT: Refusal = { code: "SignInNeeded", message: "the session has expired; sign in again" };
+const SIGNED_OUT: ApiRefusal = { code: "SignInNeeded", message: "the session has expired; sign in again" };
 
 interface WatchedTopic extends OpenTable {
   readonly parsed: ParsedTopic;

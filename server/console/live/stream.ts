@@ -1,7 +1,7 @@
 /** One console's stream: topics with what the reader may see of them, written as fast as the browser reads. */
 import type { ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Refusal, StreamEvent, Topic } from "../../../src/console/protocol.ts";
+import type { StreamEvent, Topic, ApiRefusal } from "../../../src/console/protocol.ts";
 import { isSeen, type Scope } from "./scope.ts";
 import type { TopicTable } from "./table.ts";
 
@@ -70,7 +70,7 @@ export class ConsoleStream {
     this.#flush();
   }
 
-  refuse(topic: Topic, refusal: Refusal): void {
+  refuse(topic: Topic, refusal: ApiRefusal): void {
     const open = this.#topics.get(topic);
     if (open === undefined || (open.scope === undefined && open.refusal === refusal.code)) return;
     if (open.scope !== undefined)
@@ -109,7 +109,7 @@ export class ConsoleStream {
   }
 
   /** The browser keeps the rows that it has. */
-  end(refusal?: Refusal): void {
+  end(refusal?: ApiRefusal): void {
     if (refusal !== undefined)
       for (const topic of this.#topics.keys()) this.#send({ event: "refused", data: { ...refusal, topic } });
     this.#response.end();

@@ -1,31 +1,10 @@
 /** Admission policies that restrict the account of each host to its own objects, as NodeRestriction does for kubelets. */
-import {
-  AGENT_REPORTER,
-  ANNOTATION_ADDRESSES,
-  API_VERSION,
-  FINALIZER_ENGINE,
-  GROUP,
-  LABEL_HOST,
-  LABEL_SLICE_MANAGED_BY,
-  NAMESPACE_HOSTS,
-  PORT_NAME,
-  SLICE_MANAGED_BY,
-  VERSION,
-} from "../group.ts";
+import { AGENT_REPORTER, ANNOTATION_ADDRESSES, API_VERSION, FINALIZER_ENGINE, GROUP, LABEL_HOST, LABEL_SLICE_MANAGED_BY, NAMESPACE_HOSTS, PORT_NAME, SLICE_MANAGED_BY, VERSION } from "../group.ts";
 import { ACCOUNT_PREFIX, CREDENTIAL_SECRET_PREFIX, HOST_TOKEN_SECONDS } from "./account.ts";
-import {
-  type AccessObject,
-  celEmpty,
-  celField,
-  celUnchanged,
-  IS_STATUS,
-  type Policy,
-  policyObjects,
-  WRITES,
-} from "./policy.ts";
+import { type AccessObject, celEmpty, celField, celUnchanged, IS_STATUS, type Policy, policyObjects, WRITES } from "./policy.ts";
 
 /** Fields of metadata that a host may not set on its objects. */
-export const METADATA = ["labels", "annotations", "ownerReferences", "finalizers"];
+export const GUARDED_METADATA = ["labels", "annotations", "ownerReferences", "finalizers"];
 
 /** A client may send managedFields of any size with an object. Those that the API server writes itself are small. */
 export const SMALL_FIELDS =
@@ -184,7 +163,7 @@ const policies: readonly Policy[] = [
         message: "a host may create and renew its own Lease only",
       },
       {
-        expression: `request.operation == 'DELETE' || (${celEmpty(...METADATA)} && ${SMALL_FIELDS})`,
+        expression: `request.operation == 'DELETE' || (${celEmpty(...GUARDED_METADATA)} && ${SMALL_FIELDS})`,
         message:
           "a host's Lease has no labels, annotations, owner references, finalizers or forged managedFields",
       },
@@ -208,7 +187,7 @@ const policies: readonly Policy[] = [
         message: "a host may report Events in its own name only",
       },
       {
-        expression: `request.operation == 'DELETE' || (${celEmpty(...METADATA)} && ${SMALL_FIELDS})`,
+        expression: `request.operation == 'DELETE' || (${celEmpty(...GUARDED_METADATA)} && ${SMALL_FIELDS})`,
         message:
           "a host's Event has no labels, annotations, owner references, finalizers or forged managedFields",
       },

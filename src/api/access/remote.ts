@@ -24,5 +24,5 @@ export const TRAILER_END = "metalbridge-end";
 /** HTTP trailer with the number of parts that were rotated before they were read. */
 export const TRAILER_LOSSES = "metalbridge-losses";
 /** read: the log is complete. left: the replica has left the host. time, size: a limit of the host was reached. */
-export const LOG_ENDS = ["read", "left", "time", "size"] as const;
+const LOG_ENDS = ["read", "left", "time", "size"] as const;
 export type LogEnd = (typeof LOG_ENDS)[number];

@@ -6,26 +6,11 @@ import { hostSchema } from "../host.ts";
 import { hostJoinRequestSchema } from "../host-join-request.ts";
 import { inferenceReplicaSchema } from "../inference-replica.ts";
 import { inferenceServiceSchema } from "../inference-service/index.ts";
-import {
-  BACKEND_RUNTIMES,
-  HOST_JOIN_REQUESTS,
-  HOSTS,
-  INFERENCE_REPLICAS,
-  INFERENCE_SERVICES,
-  MODELS,
-} from "../kinds.ts";
+import { BACKEND_RUNTIMES, HOST_JOIN_REQUESTS, HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../kinds.ts";
 import type { ApiKind } from "../metadata.ts";
 import { modelSchema } from "../model.ts";
 import { HOST_NAME_MAX, REPLICA_NAME_MAX, SERVICE_NAME_MAX } from "../names.ts";
-import {
-  backendRuntimeColumns,
-  hostColumns,
-  joinRequestColumns,
-  modelColumns,
-  type PrinterColumn,
-  replicaColumns,
-  serviceColumns,
-} from "./columns.ts";
+import { backendRuntimeColumns, hostColumns, joinRequestColumns, modelColumns, type PrinterColumn, replicaColumns, serviceColumns } from "./columns.ts";
 import { type CelRule, type StructuralSchema, toStructuralSchema } from "./structural.ts";
 
 /** Validation rules at the root of each kind. Only root rules can validate metadata.name. */
@@ -143,7 +128,7 @@ export const definitions: readonly Definition[] = [
 ];
 
 /** A CustomResourceDefinition for the API server. */
-export interface CustomResourceDefinition {
+export interface RenderedDefinition {
   readonly apiVersion: "apiextensions.k8s.io/v1";
   readonly kind: "CustomResourceDefinition";
   readonly metadata: { readonly name: string };
@@ -151,7 +136,7 @@ export interface CustomResourceDefinition {
 }
 
 /** All definitions, to apply or to write to a file. */
-export function customResourceDefinitions(): CustomResourceDefinition[] {
+export function customResourceDefinitions(): RenderedDefinition[] {
   return definitions.map(toCrd);
 }
 
@@ -176,7 +161,7 @@ export function rootSchema({ schema, description, rules }: Definition): Structur
   };
 }
 
-function toCrd(definition: Definition): CustomResourceDefinition {
+function toCrd(definition: Definition): RenderedDefinition {
   const { kind, shortName } = definition;
   return {
     apiVersion: "apiextensions.k8s.io/v1",

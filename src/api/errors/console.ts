@@ -49,7 +49,7 @@ export const consoleErrors = {
     do: "give that account the Role gateway-queues of docs/gateway.md, or name the address with --gateway-health-url",
   },
   ConsoleGatewayUnreachable: {
-    what: "The gateway gives no answer.",
+    what: "The gateway does not respond.",
     do: "check that it runs, and that --gateway-url is its address",
   },
 } as const satisfies Record<string, ErrorEntry>;

@@ -6,7 +6,7 @@ import { int32, localReference, nonEmpty } from "../fields/shared.ts";
 /** Maximum number of pods of a group. */
 const GROUP_SIZE_MAX = 32;
 
-export const GROUP_RESTART_POLICIES = ["RecreateGroupOnPodRestart", "RecreateGroupAfterStart"] as const;
+const GROUP_RESTART_POLICIES = ["RecreateGroupOnPodRestart", "RecreateGroupAfterStart"] as const;
 
 export const groupSchema = z.object({
   size: int32(2, GROUP_SIZE_MAX).describe(

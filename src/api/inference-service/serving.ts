@@ -1,4 +1,4 @@
-/** Checks that a service serves what its spec asks for: one answer for the console and for reports. Pure. */
+/** Checks that a service serves what its spec asks for: one check for the console and for reports. Pure. */
 import type { InferenceService } from "./index.ts";
 
 /** Deliberate states. */

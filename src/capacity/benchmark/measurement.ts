@@ -1,11 +1,6 @@
 /** A measurement: its rates, its text as the termination message of a benchmark Job, and why it is no result. Pure. */
 import { z } from "zod";
-import {
-  type BenchmarkRate,
-  type BenchmarkSettings,
-  type Measurement,
-  measurementSchema,
-} from "../../api/benchmark.ts";
+import { type BenchmarkRate, type BenchmarkSettings, type Measurement, measurementSchema } from "../../api/benchmark.ts";
 import type { Model } from "../../api/model.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import { parseJson } from "../../util/parse-json.ts";
@@ -20,7 +15,7 @@ const DIGITS = 5;
 
 /** The engine could not be measured. */
 const failureSchema = z.object({ failed: z.string() });
-export type BenchmarkFailure = z.output<typeof failureSchema>;
+export type FailedBenchmark = z.output<typeof failureSchema>;
 
 /** JSON of at most 4096 bytes. */
 export function renderMeasurement(measurement: Measurement): string {
@@ -31,11 +26,11 @@ export function renderMeasurement(measurement: Measurement): string {
 
 /** JSON of at most 4096 bytes. */
 export function renderBenchmarkFailure(message: string): string {
-  return JSON.stringify({ failed: truncateBytes(message, MESSAGE_BYTES) } satisfies BenchmarkFailure);
+  return JSON.stringify({ failed: truncateBytes(message, MESSAGE_BYTES) } satisfies FailedBenchmark);
 }
 
 /** Undefined for a text that no benchmark Job wrote. */
-export function parseBenchmarkReport(text: string | undefined): Measurement | BenchmarkFailure | undefined {
+export function parseBenchmarkReport(text: string | undefined): Measurement | FailedBenchmark | undefined {
   // Any client with the right to write the status of pods can exceed the limit of the kubelets.
   if (text === undefined || text.length > MAX_BYTES) return undefined;
   const value = parseJson(text);
@@ -53,10 +48,10 @@ export function rateOf(samples: readonly number[]): BenchmarkRate | undefined {
   return { median, spread: median > 0 ? (most - least) / median : 0, samples: [...samples] };
 }
 
-/** Runs that differ by more than their median say what else ran on the machine. An estimate is better than such a figure. */
+/** Runs that differ by more than their median say what else ran on the machine. An estimate is better than such a result. */
 const SPREAD_MAX = 1;
 
-/** Why the runs of a measurement are no figure; undefined if they are one. */
+/** Why the runs of a measurement give no result; undefined if they do. */
 export function noiseOf({ generation: { spread } }: Pick<Measurement, "generation">): string | undefined {
   if (spread <= SPREAD_MAX) return undefined;
   return `its runs differ by ${Math.round(spread * 100)}% of their median, and by at most ${SPREAD_MAX * 100}% in a valid measurement`;

@@ -1,13 +1,6 @@
-/** What is measured of a Model: the engine settings of a service that change the speed of a single request. Pure. */
+/** The subject of a benchmark: the engine settings of a service that change the speed of a single request. Pure. */
 
-import {
-  BENCHMARK_RUNS,
-  BENCHMARK_TOKENS,
-  BENCHMARK_WARMUPS,
-  type BenchmarkPlan,
-  type BenchmarkResult,
-  type BenchmarkSettings,
-} from "../../api/benchmark.ts";
+import { BENCHMARK_RUNS, BENCHMARK_TOKENS, BENCHMARK_WARMUPS, type BenchmarkPlan, type BenchmarkResult, type BenchmarkSettings } from "../../api/benchmark.ts";
 import { defaultSpeedOf, SPEED_SETTINGS, speedSettingsOf } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Runtime } from "../../api/fields/runtimes.ts";
@@ -20,7 +13,7 @@ import { goDurationSeconds } from "../../util/go-duration.ts";
 import { formatOf, quantizationOfWeights } from "../resolve.ts";
 import { platformOf, runsOn } from "../runs-on.ts";
 import { candidateRuntimes } from "../runtime-choice.ts";
-import { type BenchmarkSubject, type BenchmarkTable, benchmarkKey, contentOf, resultFor } from "./table.ts";
+import { type BenchmarkSubject, type BenchmarkTable, benchmarkKey, resultFor, modelContentOf } from "./table.ts";
 
 /** The engine that runs the Model; a host has no `gpusPerPod`. */
 export interface SubjectEngine {
@@ -47,7 +40,7 @@ export function subjectOf(
   service: Pick<InferenceService, "spec"> | undefined,
   { runtime, gpusPerPod, image }: SubjectEngine,
 ): BenchmarkSubject | undefined {
-  const content = contentOf(model);
+  const content = modelContentOf(model);
   const spec: Partial<InferenceServiceSpec> = service?.spec ?? {};
   const { mode = "chat" } = spec;
   const isReranker = model.status?.gguf?.ranking === true;
@@ -123,7 +116,7 @@ function measurableRuntime(model: Model, service: InferenceService | undefined):
   }
 }
 
-/** How results name the Model, without credentials of its source. */
+/** Name of the Model in results, without credentials of its source. */
 export function identityOfModel(model: Model): Pick<BenchmarkResult, "model" | "sha256" | "quantization"> {
   return {
     model: publicSource(model.spec.source),

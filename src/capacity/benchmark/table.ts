@@ -9,7 +9,7 @@ import { noiseOf } from "./measurement.ts";
 
 /** In the namespace of the controller. */
 export const BENCHMARKS_NAME = "metalbridge-benchmarks";
-/** More than any engine generates; a greater figure is an error. */
+/** More than any engine generates; a greater value is an error. */
 const MAX_TOKENS_PER_SECOND = 100_000;
 
 export interface BenchmarkTable {
@@ -50,7 +50,7 @@ function readResult(key: string, text: string): BenchmarkResult | string {
   return noiseOf(parsed.data) ?? parsed.data;
 }
 
-/** What a speed depends on besides the machine and the build of the engine. */
+/** The inputs of a speed besides the machine and the build of the engine. */
 export interface BenchmarkSubject {
   /** Content of the model: SHA-256 of its main file, else its key in model stores. */
   readonly content: string;
@@ -59,7 +59,7 @@ export interface BenchmarkSubject {
 }
 
 /** Undefined until the source of the Model is resolved. */
-export function contentOf({ status }: Pick<Model, "status">): string | undefined {
+export function modelContentOf({ status }: Pick<Model, "status">): string | undefined {
   return status?.sha256 ?? status?.cacheKey;
 }
 

@@ -46,7 +46,7 @@ export interface HostFit {
   readonly helps?: readonly Suggestion[];
   /** Changes with which the slot fits on the empty host, if it does not fit there as it is. */
   readonly helpsWhenEmpty?: readonly Suggestion[];
-  /** The score of the host by speed, utilization and cost, and the figures behind it. */
+  /** The score of the host by speed, utilization and cost, and its inputs. */
   readonly machine: ScoredHost;
 }
 

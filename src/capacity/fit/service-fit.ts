@@ -7,7 +7,6 @@ import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
 import { keyOf } from "../../api/names.ts";
-import type { Backend } from "../backend.ts";
 import { speedsByClass, subjectOf } from "../benchmark/subject.ts";
 import { type BenchmarkTable, NO_BENCHMARKS } from "../benchmark/table.ts";
 import { type Claim, claimWith } from "../claim.ts";
@@ -22,11 +21,12 @@ import type { Demand } from "../placement/types.ts";
 import { type Resolved, resolveService, withParams } from "../resolve.ts";
 import type { ScoreWeights } from "../score.ts";
 import { explainFit, type FitReport } from "./fit.ts";
+import type { BackendRevision } from "../backend.ts";
 
-export interface ServiceObjects extends NamedModels {
+export interface FitObjects extends NamedModels {
   readonly service: InferenceService;
   /** The BackendRuntime that the service names. */
-  readonly backend?: Backend | undefined;
+  readonly backend?: BackendRevision | undefined;
   /** All hosts of the cluster. */
   readonly hosts: readonly Host[];
   readonly replicas: readonly InferenceReplica[];
@@ -44,7 +44,7 @@ export interface ServiceFit {
 }
 
 /** Throws MetalbridgeError if the service cannot run anywhere in its current form. */
-export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit {
+export function fitOfService(objects: FitObjects, nowMs: number): ServiceFit {
   const { draftModel, hosts, replicas, services } = objects;
   const byKey = new Map(services.map((one) => [keyOf(one.metadata), one]));
   const uid = byKey.get(keyOf(objects.service.metadata))?.metadata.uid;
@@ -82,14 +82,14 @@ export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit
 }
 
 export interface FlavorFit extends ServiceFit {
-  /** The flavor of the answer: the first one with room on a host, or else the first one for hosts. Undefined without flavors. */
+  /** The flavor of the result: the first one with room on a host, or else the first one for hosts. Undefined without flavors. */
   readonly flavor: string | undefined;
   /** Flavors for pods, which kube-scheduler places. */
   readonly inPods: readonly string[];
 }
 
 /** Throws MetalbridgeError if the service cannot run on any host in its current form. */
-export function fitOnFlavors(objects: ServiceObjects & { readonly model: Model }, nowMs: number): FlavorFit {
+export function fitOnFlavors(objects: FitObjects & { readonly model: Model }, nowMs: number): FlavorFit {
   const { service, model } = objects;
   const narrowed = flavorsOf(service.spec, model);
   if (narrowed === undefined) return { ...fitOfService(objects, nowMs), flavor: undefined, inPods: [] };
@@ -104,14 +104,14 @@ export function fitOnFlavors(objects: ServiceObjects & { readonly model: Model }
     throw new MetalbridgeError("NoFlavorFits", `no flavor of ${owner} runs on hosts: ${reasons}`);
   }
   const inPods = flavors.filter((one) => platformOfFlavor(one) === "Pods").map(({ name }) => name);
-  const answer = ({ flavor }: { readonly flavor: Flavor }): FlavorFit => ({
+  const fitOf = ({ flavor }: { readonly flavor: Flavor }): FlavorFit => ({
     ...fitOn(objects, flavor, nowMs),
     flavor: flavor.name,
     inPods,
   });
   const hasRoom = ({ report }: ServiceFit) => report.choice !== undefined;
-  const ofFirst = answer(first);
-  return hasRoom(ofFirst) ? ofFirst : (others.map(answer).find(hasRoom) ?? ofFirst);
+  const ofFirst = fitOf(first);
+  return hasRoom(ofFirst) ? ofFirst : (others.map(fitOf).find(hasRoom) ?? ofFirst);
 }
 
 function problemOnHosts({ spec }: InferenceService, flavor: Flavor): string | undefined {
@@ -120,7 +120,7 @@ function problemOnHosts({ spec }: InferenceService, flavor: Flavor): string | un
     : contradictionOf(spec, flavor);
 }
 
-function fitOn(objects: ServiceObjects, flavor: Flavor, nowMs: number): ServiceFit {
+function fitOn(objects: FitObjects, flavor: Flavor, nowMs: number): ServiceFit {
   const { service, backend } = objects;
   const placed = withParams(onHostsOf(service, flavor), flavor.params, backend);
   return fitOfService({ ...objects, service: placed }, nowMs);

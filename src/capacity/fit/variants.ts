@@ -1,7 +1,7 @@
 /** Settings that reduce the memory of an engine, and those that would make it fit. Pure; the caller calculates claims. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { formatBytes } from "../../util/bytes.ts";
-import type { Backend } from "../placement/types.ts";
+import type { ClaimHost } from "../placement/types.ts";
 
 export type SizeSettings = Pick<
   EngineSettings,
@@ -9,7 +9,7 @@ export type SizeSettings = Pick<
 >;
 
 /** Calculates the claim with other settings; undefined if no estimate is possible. */
-export type ClaimWith = (change: Partial<SizeSettings>, on?: Backend) => number | undefined;
+export type ClaimWith = (change: Partial<SizeSettings>, on?: ClaimHost) => number | undefined;
 
 export interface Suggestion {
   /** Changes, by the field names of InferenceService.spec. */
@@ -31,7 +31,7 @@ export function suggestFor(
   roomBytes: number,
   settings: SizeSettings,
   claimWith: ClaimWith,
-  on?: Backend,
+  on?: ClaimHost,
 ): readonly Suggestion[] {
   const fits = (change: Partial<SizeSettings>) => {
     const claimBytes = claimWith(change, on);

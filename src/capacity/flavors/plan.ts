@@ -1,7 +1,7 @@
 /** Chooses the flavor that a service runs on, with the reason for each preferred flavor that it does not use. Pure. */
 import type { ErrorCode } from "../../api/errors.ts";
 
-/** What is known about a flavor now. */
+/** The current state of a flavor. */
 export type FlavorState =
   /** `replicas` can run there, those that run there now included. */
   | { readonly at: "room"; readonly replicas: number; readonly message: string }

@@ -23,12 +23,12 @@ export interface Filter {
   readonly code: ErrorCode;
   /** host: depends only on the host, and is cached until the host changes. */
   readonly scope: "host" | "slot";
-  /** Returns the reason why the host is rejected; undefined if it passes. */
+  /** Returns the reason why the host is refused; undefined if it passes. */
   readonly refuse: (demand: Demand, host: HostFacts, context: FilterContext) => string | undefined;
 }
 
-/** The reason why a host was rejected. `passed` is the number of filters before; more is nearer. */
-export interface FilterRejection {
+/** The reason why a host was refused. `passed` is the number of filters before; more is nearer. */
+export interface FilterRefusal {
   readonly code: ErrorCode;
   readonly message: string;
   readonly passed: number;
@@ -119,7 +119,7 @@ export function firstRefusal(
   demand: Demand,
   host: HostFacts,
   context: FilterContext,
-): FilterRejection | undefined {
+): FilterRefusal | undefined {
   for (const [passed, filter] of filters.entries()) {
     if (filter.scope !== scope) continue;
     const message = filter.refuse(demand, host, context);

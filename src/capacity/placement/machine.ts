@@ -1,6 +1,6 @@
-/** What the score of machines reads about a host. Pure. */
-import type { ScoredFigures } from "../score.ts";
+/** Inputs of the machine score, read from a host. Pure. */
 import type { HostClaim, HostFacts } from "./types.ts";
+import type { ScoreInputs } from "../score.ts";
 
 /**
  * Generation speed of a host with a model: the benchmark of its class, else its own live rate. An estimate never counts here,
@@ -10,7 +10,7 @@ export function hostSpeed(
   { deviceClass }: Pick<HostFacts, "deviceClass">,
   speeds: Readonly<Record<string, number>>,
   live: number | undefined,
-): ScoredFigures["tokensPerSecond"] {
+): ScoreInputs["tokensPerSecond"] {
   if (deviceClass !== undefined && Object.hasOwn(speeds, deviceClass))
     return { value: speeds[deviceClass] ?? 0, basis: "measured" };
   return live === undefined ? undefined : { value: live, basis: "live" };

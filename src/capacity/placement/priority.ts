@@ -23,11 +23,11 @@ export function unusedPriority(unusedSinceMs: number): number {
 export const TURN_PRIORITY = 1;
 
 /** Waiting time until the next class. */
-export const AGE_STEP_MS = 30 * 60_000;
+const AGE_STEP_MS = 30 * 60_000;
 /** Time for which a placed service keeps the class that it earned by waiting: no service of that class or below preempts it. */
 export const EARNED_MS = 60 * 60_000;
 /** Waiting time after which a host is reserved for a service. Times with and without a reservation of this length alternate. */
-export const HOLD_MS = 30 * 60_000;
+const HOLD_MS = 30 * 60_000;
 
 /** Priority in the queue: one class higher for each 30 minutes, up to high. It gives no right to preempt. */
 export function agedPriority(priority: number, waitedMs: number): number {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DEFAULT_SCORE_WEIGHTS, type ScoredFigures, scoreOf, scoreRank } from "../score.ts";
+import { DEFAULT_SCORE_WEIGHTS, scoreOf, scoreRank, type ScoreInputs } from "../score.ts";
 import { hostSpeed, utilizationOf } from "./machine.ts";
 import { rateHost } from "./scores.ts";
 import type { Demand, HostFacts } from "./types.ts";
@@ -29,7 +29,7 @@ function total({
   siblings = 0,
   free = 0.5,
 }: Candidate): number {
-  const figures: ScoredFigures = {
+  const figures: ScoreInputs = {
     tokensPerSecond: speed === undefined ? undefined : { value: speed, basis: "measured" },
     utilization,
     cost,

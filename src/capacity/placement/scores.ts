@@ -71,7 +71,7 @@ export function placementReason(
 }
 
 /** Free memory after placement as a fraction of the budget; its complement without spread. */
-export function rateMemory(
+function rateMemory(
   demand: Pick<Demand, "memory" | "choice">,
   host: HostFacts,
   { claimedBytes }: Pick<ScoreContext, "claimedBytes">,

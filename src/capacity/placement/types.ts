@@ -194,7 +194,7 @@ export interface Unplaced {
 }
 
 /** Facts about a host that determine the size of a claim. */
-export type Backend = { readonly [K in "accelerator" | "compute"]?: HostFacts[K] | undefined };
+export type ClaimHost = { readonly [K in "accelerator" | "compute"]?: HostFacts[K] | undefined };
 
 /** Size of a compute buffer according to a host's coefficients, in whole bytes. */
 export function measuredBytes({ factor, extraBytes }: HostCompute, laidOutBytes: number): number {
@@ -202,7 +202,7 @@ export function measuredBytes({ factor, extraBytes }: HostCompute, laidOutBytes:
 }
 
 /** Claim of a slot on a host; 0 if only the host can determine it. */
-export function needBytes({ memory }: Pick<Demand, "memory">, { accelerator, compute }: Backend): number {
+export function needBytes({ memory }: Pick<Demand, "memory">, { accelerator, compute }: ClaimHost): number {
   if (!memory.known) return 0;
   if (compute !== undefined && memory.measurable !== undefined) {
     const { buffers, otherBytes } = memory.measurable;

@@ -4,9 +4,9 @@ import type { InferenceService } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
 import type { JsonPatchOp } from "../../kube/types.ts";
 import { endpointWith, type RevisionData, revisionSpec, storedSpec } from "../revision-data.ts";
-import { contentOf } from "../template.ts";
 import { changesBetween, type SpecChange } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
+import { revisionContentOf } from "../template.ts";
 
 export interface UndoPlan {
   readonly target: HistoryEntry;
@@ -92,7 +92,7 @@ export function planUndo(
 /** Not empty if the revision had different content of the Model from the same source. */
 function earlierContent({ template, model }: RevisionData, now: Model | undefined): Fields {
   const { name: _, source, revision } = model;
-  const isCurrent = revision === undefined || revision === contentOf(now?.status?.pinned);
+  const isCurrent = revision === undefined || revision === revisionContentOf(now?.status?.pinned);
   return template === undefined || isCurrent || now?.spec.source !== source
     ? {}
     : { modelRevision: revision };
@@ -128,7 +128,7 @@ function notesOf(data: RevisionData, now: Model | undefined): readonly string[] 
   if (now.spec.source === model.source) {
     const { modelRevision } = earlierContent(data, now);
     const isForPods = data.template === undefined && model.revision !== undefined;
-    if (isForPods && model.revision !== contentOf(now.status?.pinned))
+    if (isForPods && model.revision !== revisionContentOf(now.status?.pinned))
       return [`Model ${model.name} has other content since; pods serve the current one`];
     if (modelRevision === undefined) return [];
     return [

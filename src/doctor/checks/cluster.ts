@@ -1,6 +1,6 @@
 /** The way to the API server and back, and the credential for it. */
 import type { ErrorCode } from "../../api/errors.ts";
-import type { ApiAnswer, CredentialReading, Readings } from "../readings.ts";
+import type { CredentialReading, Readings, ApiReading } from "../readings.ts";
 import { type Check, type CheckFinding, defineCheck } from "./check.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -81,7 +81,7 @@ export const clusterChecks: readonly Check[] = [
   ),
 ];
 
-/** The agent's own preflight decides; a check of doctor shows one of its answers. */
+/** The agent's own preflight decides; a check of doctor shows one of its results. */
 function preflightCheck(
   what: Readings["preflight"][number]["what"],
   code: ErrorCode,
@@ -101,7 +101,7 @@ function preflightCheck(
   });
 }
 
-function judgeClock({ dateMs, sentMs, receivedMs }: ApiAnswer): readonly CheckFinding[] | "notApplicable" {
+function judgeClock({ dateMs, sentMs, receivedMs }: ApiReading): readonly CheckFinding[] | "notApplicable" {
   if (dateMs === undefined) return "notApplicable";
   // The header was written between the two, and is cut to the second.
   const tooFast = sentMs - (dateMs + 1_000);

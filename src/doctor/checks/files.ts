@@ -89,11 +89,11 @@ function tooOpen(
   return meant
     .filter(({ mode }) => (mode & bits) !== 0)
     .map(({ path, mode, uid }) => {
-      const wanted = mode & ~bits;
-      const command = `${uid === ownUid ? "" : "sudo "}chmod ${octal(wanted)} ${quoted(path)}`;
+      const repairedMode = mode & ~bits;
+      const command = `${uid === ownUid ? "" : "sudo "}chmod ${octal(repairedMode)} ${quoted(path)}`;
       const finding = `${path} has mode ${octal(mode)}`;
       return uid === ownUid
-        ? { finding, command, repair: { do: "chmod", path, mode: wanted } }
+        ? { finding, command, repair: { do: "chmod", path, mode: repairedMode } }
         : { finding, command };
     });
 }

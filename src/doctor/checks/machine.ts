@@ -98,7 +98,7 @@ export const machineChecks: readonly Check[] = [
     reason: "a throttled machine generates fewer tokens per second than placement expects of it",
     needs: ["thermal"],
     judge: ({ thermal: { speedLimitPercent = 100, warningLevel = 0 } }) => {
-      // In tens: each other text is a write of the Host, which all hosts watch.
+      // Rounded to tens: each change of the text is a write of the Host, which all hosts watch.
       if (speedLimitPercent < 100)
         return [
           { finding: `the processor is limited to ${Math.ceil(speedLimitPercent / 10) * 10}% or less` },
@@ -108,7 +108,7 @@ export const machineChecks: readonly Check[] = [
   }),
 ];
 
-/** As one word of a shell. */
+/** Quotes a text as one shell word. */
 export function quoted(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

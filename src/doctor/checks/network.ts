@@ -116,7 +116,7 @@ function blocked({ engine, path, verdict }: Firewall["programs"][number]): reado
   const says = {
     blocked: "is blocked",
     unlisted: "is not among the programs that the firewall allows",
-    unknown: "cannot be judged: socketfilterfw gave no answer that is understood",
+    unknown: "cannot be judged: the output of socketfilterfw is not understood",
   }[verdict];
   const program = quoted(path);
   const command = `sudo ${FIREWALL} --add ${program} && sudo ${FIREWALL} --unblockapp ${program}`;

@@ -1,7 +1,7 @@
 /** Programs that measure an engine on an idle machine, without a service. */
 import type { BENCHMARK_TOOLS, BenchmarkSettings } from "../../api/benchmark.ts";
 
-/** What is measured, as fields of a measurement. */
+/** The subject, as fields of a measurement. */
 export type BenchSeries = "generation" | "generationAt4096" | "prompt512" | "prompt4096";
 
 /** Tokens per second of each run, in order. */

@@ -29,7 +29,7 @@ export interface GroupRuntime {
   readonly usesSsh?: true;
 }
 
-/** Where the containers of a group have the ssh key of the service. */
+/** Mount path of the service's ssh key in the containers of a group. */
 export const SSH_KEY_FILE = "/etc/metalbridge/ssh/ssh-privatekey";
 
 /** Variable with the name of the leader's pod, with which the names of its workers begin. */

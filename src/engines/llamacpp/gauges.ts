@@ -13,7 +13,7 @@ export interface Gauges {
   readonly generated?: Generated;
 }
 
-/** Undefined unless both gauges of requests in flight are present: an incomplete answer must not count as idle. */
+/** Undefined unless both gauges of requests in flight are present: an incomplete response must not count as idle. */
 export function parseGauges(metricsText: string): Gauges | undefined {
   const values = readValues(metricsText);
   const running = count(values, "requests_processing");
@@ -31,7 +31,7 @@ export function parseGauges(metricsText: string): Gauges | undefined {
   };
 }
 
-/** All metrics that the agent exports. Undefined if the text is not an answer of llama-server. */
+/** All metrics that the agent exports. Undefined if the text is not a response of llama-server. */
 export function parseEngineGauges(metricsText: string): EngineGauges | undefined {
   const values = readValues(metricsText);
   if (values.size === 0) return undefined;

@@ -24,7 +24,7 @@ const LOAD_CAUSES: readonly Cause[] = [
   },
 ];
 
-/** The messages do not repeat the answer of the registry. */
+/** The messages do not repeat the response of the registry. */
 const PULL_CAUSES: readonly (Cause & { readonly says: string })[] = [
   {
     pattern: /file does not exist|not found|404/i,
@@ -56,7 +56,7 @@ const PULL_CAUSES: readonly (Cause & { readonly says: string })[] = [
   },
 ];
 
-/** The reason in the answer to a load or a create. */
+/** The reason in the response to a load or a create. */
 export function ollamaLoadFailure(words: string): ExitReason {
   return { code: codeOf(words, LOAD_CAUSES) ?? "EngineCrashed", message: `Ollama: ${shortenLogLine(words)}` };
 }
@@ -65,7 +65,7 @@ export function ollamaPullFailure(words: string): ExitReason {
   const cause = PULL_CAUSES.find(({ pattern }) => pattern.test(words));
   return {
     code: cause?.code ?? "SourceUnavailable",
-    message: cause?.says ?? "the registry gave another answer than a model; the log of Ollama has it",
+    message: cause?.says ?? "the response of the registry is not a model; the log of Ollama has it",
   };
 }
 

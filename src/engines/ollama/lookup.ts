@@ -1,6 +1,6 @@
-/** Answers of Ollama that say nothing about the model or the request, and are another if the request is sent again. */
+/** Transient responses of Ollama, which say nothing about the model or the request. */
 
-/** How often a request is sent until such an answer is taken for the truth. */
+/** Attempts before such a response is believed. */
 export const LOOKUP_TRIES = 4;
 
 /**

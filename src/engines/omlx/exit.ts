@@ -32,7 +32,7 @@ export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasR
   return { code, message: `oMLX exited with all its models: ${message}` };
 }
 
-/** The reason in the answer to a load; undefined if the load may succeed later. */
+/** The reason in the response to a load; undefined if the load may succeed later. */
 export function omlxLoadFailure(status: number, words: string): ExitReason | undefined {
   const said = `oMLX: ${shortenLogLine(words)}`;
   if (status === 507) {

@@ -2,7 +2,7 @@
 import type { MetricFamily, MetricSample } from "./family.ts";
 import { createTally } from "./tally.ts";
 
-export const MODEL_LABELS = ["model", "backend", "node"] as const;
+const MODEL_LABELS = ["model", "backend", "node"] as const;
 
 export const TOKENS_PER_SECOND = {
   name: "metalbridge_tokens_per_second",

@@ -1,14 +1,7 @@
 /** Reads a folder or a file of a bucket, for S3, Google Cloud Storage and OSS. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { BucketSource } from "../../models/source/kinds/buckets.ts";
-import {
-  type HttpRules,
-  type RequestAuthorizer,
-  readResponseText,
-  requestText,
-  type SourceResponse,
-  sendSourceRequest,
-} from "../client.ts";
+import { type HttpRules, type RequestAuthorizer, readResponseText, requestText, type SourceResponse, sendSourceRequest } from "../client.ts";
 import { isBelowUrl, permanent, plainUrl, SourceFailure, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceReader } from "../remote-source.ts";
 
@@ -21,7 +14,7 @@ export interface BucketService extends Pick<RequestAuthorizer, "authorize"> {
   /** Absent: its files are below `base`. Required if `base` depends on a region that the server reports. */
   readonly holds?: SourceReader["holds"] | undefined;
   /** Learns the bucket's region, or discards a refused token. Returns true if the request should be sent again. */
-  readonly learn?: (answer: SourceResponse, error: BucketError | undefined) => boolean;
+  readonly learn?: (response: SourceResponse, error: BucketError | undefined) => boolean;
   /** Sets the clock of signatures to the server's time. */
   readonly setClock?: (nowMs: number) => void;
   /** Headers that request the SHA-256 of an object; absent if the service has none. */
@@ -65,9 +58,9 @@ export function openBucket(
       checksum: async (name: string, signal: AbortSignal) => {
         if (withChecksum?.has(name) === false) return undefined;
         const request = { method: "HEAD", headers: checksumHeaders, signal, ...authority } as const;
-        const answer = await sendSourceRequest(locate(name), request, rules);
-        answer.body.destroy();
-        return sha256Of(answer.headers["x-amz-checksum-sha256"]);
+        const response = await sendSourceRequest(locate(name), request, rules);
+        response.body.destroy();
+        return sha256Of(response.headers["x-amz-checksum-sha256"]);
       },
     }),
   };
@@ -136,12 +129,12 @@ async function readPage(
 
 function judgeOf(shown: string, service: BucketService): NonNullable<RequestAuthorizer["judge"]> {
   let isClockSet = false;
-  return async (answer, signal) => {
-    const { url, headers } = answer;
+  return async (response, signal) => {
+    const { url, headers } = response;
     const before = service.base();
-    const read = () => readResponseText(answer, MAX_ERROR_BYTES, signal).catch(() => "");
+    const read = () => readResponseText(response, MAX_ERROR_BYTES, signal).catch(() => "");
     const error = headers.location === undefined ? parseError(await read()) : undefined;
-    if (service.learn?.(answer, error) === true && url.href.startsWith(before))
+    if (service.learn?.(response, error) === true && url.href.startsWith(before))
       return new URL(`${service.base()}${url.href.slice(before.length)}`);
     if (error === undefined) return undefined;
     const serverMs = Date.parse(headers.date ?? "");
@@ -150,7 +143,7 @@ function judgeOf(shown: string, service: BucketService): NonNullable<RequestAuth
       service.setClock(serverMs);
       return url;
     }
-    throw failureOf(`${shown}: the server answered ${error.code}`, error.code, answer, service);
+    throw failureOf(`${shown}: the server answered ${error.code}`, error.code, response, service);
   };
 }
 

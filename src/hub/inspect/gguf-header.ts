@@ -31,16 +31,16 @@ export async function readRemoteHeader(
   for (;;) {
     const { at, window } = progress;
     const headers = window === undefined ? undefined : { range: `bytes=${at}-${at + window - 1}` };
-    const answer = await source.open(url, { headers, signal: limits.signal });
+    const response = await source.open(url, { headers, signal: limits.signal });
     try {
-      const next = await readWindow(url, answer, progress, reader, limits.maxHeaderBytes);
+      const next = await readWindow(url, response, progress, reader, limits.maxHeaderBytes);
       if ("header" in next) return next;
       progress = next;
     } catch (error) {
-      if (window === undefined || isRequested(answer, at) || !mayBeOfRange(error)) throw error;
+      if (window === undefined || isRequested(response, at) || !mayBeOfRange(error)) throw error;
       return await readRemoteHeader(source, url, limits, { at: 0, window: undefined, etag: undefined });
     } finally {
-      answer.body.destroy();
+      response.body.destroy();
     }
   }
 }
@@ -58,22 +58,22 @@ interface Progress {
 
 async function readWindow(
   url: URL,
-  answer: SourceResponse,
+  response: SourceResponse,
   { at, window, etag }: Progress,
   reader: GgufReader,
   maxHeaderBytes: number,
 ): Promise<RemoteHeader | Progress> {
-  checkStatus(url, answer, at, reader);
-  const validator = etagOf(answer);
+  checkStatus(url, response, at, reader);
+  const validator = etagOf(response);
   if (at > 0 && validator !== etag) {
     throw transient("SourceChanged", `${plainUrl(url)} changed while it was read`);
   }
-  const sizeBytes = totalBytesOf(answer);
+  const sizeBytes = totalBytesOf(response);
   if (sizeBytes === 0) throw permanent("SourceEmpty", `${plainUrl(url)} has zero bytes`);
-  const body = await feedBody(url, answer, reader, { at, maxHeaderBytes });
+  const body = await feedBody(url, response, reader, { at, maxHeaderBytes });
   if (body.header !== undefined) return complete(url, body.header, sizeBytes, validator);
   const end = at + body.bytes;
-  if (window === undefined || answer.status === 200 || body.bytes === 0 || end === sizeBytes)
+  if (window === undefined || response.status === 200 || body.bytes === 0 || end === sizeBytes)
     throw inFile(url, reader.cutOff());
   return {
     at: end,
@@ -82,11 +82,11 @@ async function readWindow(
   };
 }
 
-function checkStatus(url: URL, answer: SourceResponse, at: number, reader: GgufReader): void {
-  const { status, url: from, headers } = answer;
+function checkStatus(url: URL, response: SourceResponse, at: number, reader: GgufReader): void {
+  const { status, url: from, headers } = response;
   if (status === 416) throw inFile(url, reader.cutOff());
   if (status !== 200 && status !== 206) throw statusFailure(from, status, headers["retry-after"]);
-  if (status === 206 ? !isRequested(answer, at) : at > 0)
+  if (status === 206 ? !isRequested(response, at) : at > 0)
     throw permanent("SourceRefused", `${plainUrl(url)} did not answer with the requested range`);
 }
 
@@ -98,15 +98,15 @@ interface Body {
 
 async function feedBody(
   url: URL,
-  answer: SourceResponse,
+  response: SourceResponse,
   reader: GgufReader,
   { at, maxHeaderBytes }: { readonly at: number; readonly maxHeaderBytes: number },
 ): Promise<Body> {
-  const promised = parseLength(answer.headers["content-length"]) ?? 0;
+  const promised = parseLength(response.headers["content-length"]) ?? 0;
   let bytes = 0;
   let needBytes = 0;
   try {
-    for await (const chunk of answer.body as AsyncIterable<Uint8Array>) {
+    for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
       bytes += chunk.length;
       const progress = reader.feed(chunk);
       if (progress.done) return { header: progress.header, bytes, needBytes: 0 };

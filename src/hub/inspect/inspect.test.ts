@@ -130,7 +130,7 @@ test("missing and ambiguous repositories and other formats are reported with the
       { rfilename: "config.json", size: 7 },
     ],
   };
-  const answers: Record<string, unknown> = {
+  const responses: Record<string, unknown> = {
     "org/two": { siblings: [{ rfilename: "a.gguf" }, { rfilename: "b.gguf" }] },
     "org/none": { siblings: [{ rfilename: "README.md" }] },
     "org/safe": listing,
@@ -145,7 +145,7 @@ test("missing and ambiguous repositories and other formats are reported with the
   const hub = await serveModel((request, response) => {
     const file = (config as Record<string, string>)[request.url ?? ""];
     if (file !== undefined) return void response.end(file);
-    const answer = answers[/^\/api\/models\/([^/]+\/[^/]+)\//.exec(request.url ?? "")?.[1] ?? ""];
+    const answer = responses[/^\/api\/models\/([^/]+\/[^/]+)\//.exec(request.url ?? "")?.[1] ?? ""];
     if (answer === undefined) response.writeHead(404).end();
     else response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
   });

@@ -1,6 +1,6 @@
 /** Resolves a source and the file selection of a Model to files with addresses, for the controller and for hosts. */
 import { MetalbridgeError } from "../../api/errors.ts";
-import { type FileSelector, type Selection, selectFiles } from "../../models/source/select.ts";
+import { type FileSelector, selectFiles, type SelectedFiles } from "../../models/source/select.ts";
 import type { OpenSource } from "../remote-source.ts";
 
 export interface RemoteFile {
@@ -13,7 +13,7 @@ export interface RemoteFile {
   readonly contentId?: string | undefined;
 }
 
-export interface ResolvedSource extends Pick<Selection, "format" | "entry" | "isChosen"> {
+export interface ResolvedSource extends Pick<SelectedFiles, "format" | "entry" | "isChosen"> {
   /** The weights, the main file first. */
   readonly files: readonly RemoteFile[];
   readonly projector?: RemoteFile;

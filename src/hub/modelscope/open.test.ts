@@ -62,8 +62,8 @@ test.each([
   ["<html>", 200, "SourceRefused", /does not answer like the ModelScope API/],
   [{ Code: 200, Data: { Files: [] } }, 200, "SourceIsNotAModel", /no .gguf file/],
   [{ Code: 200, Data: { Files: [{ Path: "../m.gguf" }] } }, 200, "FileNameNotAllowed", /not a valid/],
-])("the response %j with status %d has its own code", async (answer, status, code, message) => {
-  const hub = await serveHub(answer, status);
+])("the response %j with status %d has its own code", async (response, status, code, message) => {
+  const hub = await serveHub(response, status);
   const failure = await failureOf(hub.inspect("modelscope://org/repo"));
   expect(failure).toMatchObject({ code, message: expect.stringMatching(message) });
 });

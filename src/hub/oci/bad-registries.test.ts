@@ -2,14 +2,7 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { expect, test } from "vitest";
-import {
-  type Handler,
-  headerBytes,
-  type ModelServer,
-  ranged,
-  serveModel,
-  TENSOR_BYTES,
-} from "../../../test/fixtures/model-server.ts";
+import { type Handler, headerBytes, type ModelServer, ranged, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
 import { failureOf, inspectNow } from "../fixtures/inspect.ts";
 
 const header = headerBytes(10);
@@ -25,11 +18,11 @@ const layer = (title: string | undefined) => ({
 const manifest = (...titles: (string | undefined)[]) =>
   JSON.stringify({ schemaVersion: 2, layers: titles.map(layer) });
 
-const answer =
+const respond =
   (status: number, body: string, headers: Record<string, string | string[]> = {}): Handler =>
   (_, response) =>
     void response.writeHead(status, headers).end(body);
-const challenge = (text: string) => answer(401, "{}", { "www-authenticate": text });
+const challenge = (text: string) => respond(401, "{}", { "www-authenticate": text });
 
 /** A registry with a GGUF as blob, whose manifest requests are answered by `handler`. */
 function registry(handler: Handler, blob: Handler = ranged(header, header.length + TENSOR_BYTES)) {
@@ -42,10 +35,10 @@ const sourceAt = ({ url }: ModelServer, reference = ":v1") =>
   `oci://${new URL(url).host}/org/model${reference}`;
 
 test.each<[string, Handler, string, RegExp, string?]>([
-  ["404", answer(404, "{}"), "SourceNotFound", /no such repository, tag or digest/],
-  ["403", answer(403, "{}"), "SourceForbidden", /answered 403/],
-  ["429", answer(429, "{}"), "SourceUnavailable", /answered 429/],
-  ["401 without a challenge", answer(401, "{}"), "SourceUnauthorized", /answered 401/],
+  ["404", respond(404, "{}"), "SourceNotFound", /no such repository, tag or digest/],
+  ["403", respond(403, "{}"), "SourceForbidden", /answered 403/],
+  ["429", respond(429, "{}"), "SourceUnavailable", /answered 429/],
+  ["401 without a challenge", respond(401, "{}"), "SourceUnauthorized", /answered 401/],
   ["401 of an unknown kind", challenge("Negotiate"), "SourceUnauthorized", /answered 401/],
   ["a challenge for a user name", challenge('Basic realm="r"'), "SourceUnauthorized", /answered 401/],
   ["no realm", challenge('Bearer service="s"'), "SourceRefused", /without naming the token server/],
@@ -64,46 +57,46 @@ test.each<[string, Handler, string, RegExp, string?]>([
   ],
   [
     "a redirect into a private network",
-    answer(307, "", { location: "http://192.168.1.1/v2/" }),
+    respond(307, "", { location: "http://192.168.1.1/v2/" }),
     "SourceNotAllowed",
     /192\.168\.1\.1/,
   ],
-  ["a web page", answer(200, "<!doctype html>"), "SourceRefused", /not a manifest/],
+  ["a web page", respond(200, "<!doctype html>"), "SourceRefused", /not a manifest/],
   [
     "a manifest that is too large",
-    answer(200, " ".repeat((4 << 20) + 1)),
+    respond(200, " ".repeat((4 << 20) + 1)),
     "SourceRefused",
     /more than 4194304/,
   ],
   [
     "a manifest that does not match its digest",
-    answer(200, manifest("m.gguf")),
+    respond(200, manifest("m.gguf")),
     "ChecksumMismatch",
     /not sha256:0/,
     "0",
   ],
   [
     "a manifest that does not match its digest header",
-    answer(200, manifest("m.gguf"), { "docker-content-digest": `sha256:${"1".repeat(64)}` }),
+    respond(200, manifest("m.gguf"), { "docker-content-digest": `sha256:${"1".repeat(64)}` }),
     "ChecksumMismatch",
     /not sha256:1/,
   ],
-  ["10,000 layers", answer(200, manifest(...Array(10_000).fill("m.gguf"))), "SourceRefused", /10000 layers/],
-  ["no layers", answer(200, manifest()), "SourceIsNotAModel", /no \.gguf file/],
-  ["a layer without a title", answer(200, manifest(undefined)), "SourceNotSupported", /has no name/],
+  ["10,000 layers", respond(200, manifest(...Array(10_000).fill("m.gguf"))), "SourceRefused", /10000 layers/],
+  ["no layers", respond(200, manifest()), "SourceIsNotAModel", /no \.gguf file/],
+  ["a layer without a title", respond(200, manifest(undefined)), "SourceNotSupported", /has no name/],
   [
     "a title that points outside the folder",
-    answer(200, manifest("../../m.gguf")),
+    respond(200, manifest("../../m.gguf")),
     "FileNameNotAllowed",
     /\.\./,
   ],
-  ["an absolute title", answer(200, manifest("/etc/m.gguf")), "FileNameNotAllowed", /etc/],
-  ["a title with a control character", answer(200, manifest("a\u0007.gguf")), "FileNameNotAllowed", /valid/],
-  ["two models", answer(200, manifest("a.gguf", "b.gguf")), "SourceAmbiguous", /a\.gguf, b\.gguf/],
-  ["an empty index", answer(200, '{"manifests":[]}'), "SourceIsNotAModel", /no manifest of a model/],
+  ["an absolute title", respond(200, manifest("/etc/m.gguf")), "FileNameNotAllowed", /etc/],
+  ["a title with a control character", respond(200, manifest("a\u0007.gguf")), "FileNameNotAllowed", /valid/],
+  ["two models", respond(200, manifest("a.gguf", "b.gguf")), "SourceAmbiguous", /a\.gguf, b\.gguf/],
+  ["an empty index", respond(200, '{"manifests":[]}'), "SourceIsNotAModel", /no manifest of a model/],
   [
     "an index of itself",
-    answer(200, JSON.stringify({ manifests: [{ digest: "md5:1", size: 1 }] })),
+    respond(200, JSON.stringify({ manifests: [{ digest: "md5:1", size: 1 }] })),
     "SourceRefused",
     /not a sha256/,
   ],
@@ -120,8 +113,8 @@ test.each<[string, Handler, string, RegExp, string?]>([
 );
 
 test("a blob may be on another host, but not in a private network and not behind a second token flow", async () => {
-  const good = answer(200, manifest("m.gguf"));
-  const to = (location: string) => registry(good, answer(307, "", { location }));
+  const good = respond(200, manifest("m.gguf"));
+  const to = (location: string) => registry(good, respond(307, "", { location }));
   const inside = await to("http://10.1.2.3/blob");
   expect(await failureOf(inspectNow(sourceAt(inside)))).toMatchObject({ code: "SourceNotAllowed" });
   const storage = await serveModel(challenge('Bearer realm="http://127.0.0.1:1/"'));
@@ -172,10 +165,10 @@ test("a token that expires during a read is replaced, and is sent to the registr
         : challenge(`Bearer realm="${tokens.url}/t"`)(request, response);
   const server = await registry(
     guarded((request, response) => {
-      answer(200, manifest("m.gguf"))(request, response);
+      respond(200, manifest("m.gguf"))(request, response);
       valid += 1;
     }),
-    guarded(answer(307, "", { location: `${storage.url}/blob` })),
+    guarded(respond(307, "", { location: `${storage.url}/blob` })),
   );
   const found = await inspectNow(sourceAt(server), { credentials: { username: "u", password: "p" } });
   expect(found).toMatchObject({

@@ -1,12 +1,7 @@
 /** A connection to an API server: credentials and sockets, used by the typed client and the reflectors. */
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import {
-  failureOfBadBody,
-  failureOfNetwork,
-  failureOfResponse,
-  REASON_CREDENTIAL_UNAVAILABLE,
-} from "../errors.ts";
+import { failureOfBadBody, failureOfNetwork, failureOfResponse, REASON_CREDENTIAL_UNAVAILABLE } from "../errors.ts";
 import type { ApiFailure, ApiResult } from "../types.ts";
 import { type Credential, type CredentialProvider, openCredentials } from "./credentials.ts";
 import type { KubeconfigSource } from "./kubeconfig.ts";
@@ -15,8 +10,8 @@ import { type ApiExchange, openExchange, readApiBody } from "./transport.ts";
 
 export interface ConnectOptions extends KubeconfigSource {
   readonly userAgent?: string;
-  /** Called for every exchange with the verb (WATCH for a stream) and the status, which is 0 if there was no answer. */
-  readonly onAnswer?: ((verb: string, status: number) => void) | undefined;
+  /** Called for every exchange with the verb (WATCH for a stream) and the status, which is 0 if there was no response. */
+  readonly onResponse?: ((verb: string, status: number) => void) | undefined;
   /** Maximum number of concurrent requests, in addition to watches. Defaults to 8. */
   readonly maxRequests?: number;
 }
@@ -60,7 +55,7 @@ export interface KubeConnection {
   readonly replaced: () => number;
   /** Reloads the kubeconfig after a change. False if it cannot be read. */
   readonly reload: () => boolean;
-  /** Time in ms by which the server's clock was ahead of this machine's in its last answer, with a precision of one second. */
+  /** Time in ms by which the server's clock was ahead of this machine's in its last response, with a precision of one second. */
   readonly serverAheadMs: () => number | undefined;
   /** Closes all sockets. */
   readonly close: () => void;
@@ -100,17 +95,17 @@ class Connection {
   serverAheadMs: number | undefined;
   readonly #credentials: CredentialProvider;
   readonly #userAgent: string;
-  readonly #onAnswer: NonNullable<ConnectOptions["onAnswer"]>;
+  readonly #onResponse: NonNullable<ConnectOptions["onResponse"]>;
   readonly #pool: SocketPool;
 
   constructor(
     credentials: CredentialProvider,
-    { userAgent = DEFAULT_USER_AGENT, onAnswer, maxRequests = DEFAULT_MAX_REQUESTS }: ConnectOptions,
+    { userAgent = DEFAULT_USER_AGENT, onResponse, maxRequests = DEFAULT_MAX_REQUESTS }: ConnectOptions,
   ) {
     this.#credentials = credentials;
     this.#pool = createSocketPool(maxRequests);
     this.#userAgent = userAgent;
-    this.#onAnswer = onAnswer ?? (() => undefined);
+    this.#onResponse = onResponse ?? (() => undefined);
   }
 
   get server(): string {
@@ -147,11 +142,11 @@ class Connection {
   }
 
   async upgrade(request: RawRequest & { upgrade: string; signal: AbortSignal }): Promise<ApiResult<Duplex>> {
-    const answer = await this.stream(request);
-    if (!answer.ok) return answer;
-    const { statusCode, socket } = answer.value;
+    const response = await this.stream(request);
+    if (!response.ok) return response;
+    const { statusCode, socket } = response.value;
     if (statusCode === 101) return { ok: true, value: socket };
-    answer.value.destroy();
+    response.value.destroy();
     return { ok: false, error: failureOfBadBody(`status ${statusCode} in place of ${request.upgrade}`) };
   }
 
@@ -200,7 +195,7 @@ class Connection {
       opened = await openExchange(exchange, credential, agent);
     }
     const verb = use === "watch" ? "WATCH" : request.method;
-    this.#onAnswer(verb, opened.ok ? (opened.response.statusCode ?? 0) : 0);
+    this.#onResponse(verb, opened.ok ? (opened.response.statusCode ?? 0) : 0);
     if (!opened.ok) return { ok: false, failure: this.#networkFailure(opened.error, deadline), generation };
     return this.#headOf(opened.response, request, { generation, deadline });
   }
@@ -269,7 +264,7 @@ function startDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadl
   let hasExpired = false;
   const timer = setTimeout(() => {
     hasExpired = true;
-    controller.abort(new Error(`no answer within ${timeoutMs} ms`));
+    controller.abort(new Error(`no response within ${timeoutMs} ms`));
   }, timeoutMs);
   const follow = () => controller.abort(outer?.reason);
   if (outer?.aborted === true) follow();

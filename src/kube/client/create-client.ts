@@ -5,19 +5,7 @@ import { bodyOfApply, textOfBody } from "../apply/body.ts";
 import { applyDiffers } from "../apply/differs.ts";
 import { failureOfBadBody } from "../errors.ts";
 import { apiVersionOf, collectionPath, objectPath } from "../paths.ts";
-import type {
-  ApiFailure,
-  ApiResult,
-  ApplyOptions,
-  JsonPatchOp,
-  Kind,
-  KubeClient,
-  KubeObject,
-  ListOptions,
-  ObjectRef,
-  RemoveOptions,
-  WriteOptions,
-} from "../types.ts";
+import type { ApiFailure, ApiResult, ApplyOptions, JsonPatchOp, Kind, KubeClient, KubeObject, ListOptions, ObjectRef, RemoveOptions, WriteOptions } from "../types.ts";
 import type { KubeConnection, RawRequest } from "./connect.ts";
 import { listPages } from "./list-pages.ts";
 
@@ -133,19 +121,19 @@ class Client {
     const preconditions =
       uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
     const body = { apiVersion: "v1", kind: "DeleteOptions", preconditions, propagationPolicy: propagation };
-    const answer = await this.#send({
+    const response = await this.#send({
       method: "DELETE",
       path: objectPath(kind, ref),
       body: textOfBody(body),
     });
-    return answer.ok ? { ok: true, value: undefined } : answer;
+    return response.ok ? { ok: true, value: undefined } : response;
   }
 
   async #object<T>(call: Call): Promise<ApiResult<T>> {
-    const answer = await this.#send(call);
-    if (!answer.ok) return answer;
-    const value = parseJson(answer.value);
-    return value === undefined ? failed(failureOfBadBody(answer.value)) : { ok: true, value: value as T };
+    const response = await this.#send(call);
+    if (!response.ok) return response;
+    const value = parseJson(response.value);
+    return value === undefined ? failed(failureOfBadBody(response.value)) : { ok: true, value: value as T };
   }
 
   #send(call: Call): Promise<ApiResult<string>> {

@@ -32,8 +32,8 @@ export async function readResourceVersion(
   kind: Kind<KubeObject>,
   call: Omit<ListCall, "pageSize" | "keep">,
 ): Promise<ApiResult<string>> {
-  const answer = await readPage(connection, kind, call, { limit: "1" });
-  return answer.ok ? { ok: true, value: answer.value.metadata?.resourceVersion ?? "" } : answer;
+  const response = await readPage(connection, kind, call, { limit: "1" });
+  return response.ok ? { ok: true, value: response.value.metadata?.resourceVersion ?? "" } : response;
 }
 
 const PAGE_SIZE = 500;
@@ -66,13 +66,13 @@ async function listOnce<T extends KubeObject>(
   let size = call.pageSize ?? PAGE_SIZE;
   let continuation: string | undefined;
   for (;;) {
-    const answer = await readPage(connection, kind, call, { limit: String(size), continue: continuation });
-    if (!answer.ok && answer.error.reason === CODE_TOO_LONG && size > MIN_PAGE_SIZE) {
+    const response = await readPage(connection, kind, call, { limit: String(size), continue: continuation });
+    if (!response.ok && response.error.reason === CODE_TOO_LONG && size > MIN_PAGE_SIZE) {
       size = Math.max(MIN_PAGE_SIZE, Math.floor(size / 4));
       continue;
     }
-    if (!answer.ok) return answer;
-    const page = answer.value;
+    if (!response.ok) return response;
+    const page = response.value;
     for (const item of page.items ?? []) items.push(keep(withType(item as T, kind)));
     continuation = page.metadata?.continue;
     if (continuation === undefined || continuation === "") {
@@ -87,7 +87,7 @@ async function readPage(
   call: Omit<ListCall, "keep">,
   paging: { readonly limit: string; readonly continue?: string | undefined },
 ): Promise<ApiResult<Page>> {
-  const answer = await connection.request({
+  const response = await connection.request({
     method: "GET",
     path: collectionPath(kind, call.namespace, { ...selectorQuery(call), ...paging }),
     timeoutMs: call.timeoutMs,
@@ -95,10 +95,10 @@ async function readPage(
     signal: call.signal,
     maxBodyBytes: call.maxPageBytes ?? MAX_PAGE_BYTES,
   });
-  if (!answer.ok) return answer;
-  const page = parsePage(answer.value);
+  if (!response.ok) return response;
+  const page = parsePage(response.value);
   return page === undefined
-    ? { ok: false, error: failureOfBadBody(answer.value) }
+    ? { ok: false, error: failureOfBadBody(response.value) }
     : { ok: true, value: page };
 }
 

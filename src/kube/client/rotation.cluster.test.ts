@@ -100,8 +100,8 @@ function writePlugin(
 
 function answerWith(cluster: PrivateCluster, status: object): void {
   const file = path.join(cluster.dir, "answer");
-  const answer = { kind: "ExecCredential", apiVersion: "client.authentication.k8s.io/v1", status };
-  writeFileSync(`${file}.tmp`, JSON.stringify(answer));
+  const response = { kind: "ExecCredential", apiVersion: "client.authentication.k8s.io/v1", status };
+  writeFileSync(`${file}.tmp`, JSON.stringify(response));
   renameSync(`${file}.tmp`, file);
 }
 

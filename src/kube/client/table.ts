@@ -32,15 +32,15 @@ export async function printTable(
   kind: Kind<KubeObject>,
   options: ListOptions,
 ): Promise<ApiResult<PrintedTable>> {
-  const answer = await connection.request({
+  const response = await connection.request({
     method: "GET",
     path: collectionPath(kind, options.namespace, selectorQuery(options)),
     accept: "application/json;as=Table;v=v1;g=meta.k8s.io",
     timeoutMs: TIMEOUT_MS,
   });
-  if (!answer.ok) return answer;
-  const read = tableSchema.safeParse(JSON.parse(answer.value));
-  if (!read.success) return { ok: false, error: failureOfBadBody(answer.value) };
+  if (!response.ok) return response;
+  const read = tableSchema.safeParse(JSON.parse(response.value));
+  if (!read.success) return { ok: false, error: failureOfBadBody(response.value) };
   const { columnDefinitions, rows } = read.data;
   return {
     ok: true,

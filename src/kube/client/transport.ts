@@ -24,7 +24,7 @@ export type OpenedExchange =
   | {
       readonly ok: false;
       readonly error: unknown;
-      /** The server closed a kept-alive socket when it was used: there was no answer, and another socket will work. */
+      /** The server closed a kept-alive socket when it was used: there was no response, and another socket will work. */
       readonly isStaleSocket: boolean;
     };
 

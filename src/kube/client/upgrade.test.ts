@@ -12,14 +12,14 @@ import { connect } from "./connect.ts";
 const SWITCHED = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: bytes\r\n\r\n";
 
 /** A connection to a server that answers every request with `answer`, and the sockets that it has accepted. */
-async function connectTo(answer: string) {
+async function connectTo(response: string) {
   const folder = await temporaryFolder();
   const sockets: TLSSocket[] = [];
   const { key, cert } = createCertificate({ name: "api", hosts: ["127.0.0.1"] });
   const server = createServer({ key, cert }, (socket) => {
     sockets.push(socket);
     socket.on("error", () => undefined);
-    socket.once("data", () => socket.write(answer));
+    socket.once("data", () => socket.write(response));
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   const address = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -47,14 +47,14 @@ const request = { method: "GET", path: "/", timeoutMs: 5_000 } as const;
 test("the caller's signal ends a connection that has changed its protocol", async () => {
   const { connection, sockets } = await connectTo(`${SWITCHED}first`);
   const end = new AbortController();
-  const answer = await connection.upgrade({ ...request, upgrade: "bytes", signal: end.signal });
-  if (!answer.ok) throw new Error(answer.error.message);
-  const [bytes] = await once(answer.value, "data");
+  const response = await connection.upgrade({ ...request, upgrade: "bytes", signal: end.signal });
+  if (!response.ok) throw new Error(response.error.message);
+  const [bytes] = await once(response.value, "data");
   expect(String(bytes)).toBe("first");
   const closed = sockets.map((socket) => once(socket, "close"));
   end.abort();
   await Promise.all(closed);
-  expect(answer.value.destroyed).toBe(true);
+  expect(response.value.destroyed).toBe(true);
 });
 
 test("an answer that changes the protocol of an ordinary request is a failure at once", async () => {

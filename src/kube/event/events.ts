@@ -125,7 +125,7 @@ class EventRecorder {
       EVENTS,
       newEvent(series, this.#nameOf(series), this.#options),
     );
-    // An earlier attempt succeeded, but its answer was lost.
+    // An earlier attempt succeeded, but its response was lost.
     return !result.ok && result.error.kind === "alreadyExists" ? { ok: true, value: undefined } : result;
   }
 

@@ -23,7 +23,7 @@ export interface LeaderElectionOptions {
   readonly onLead: (signal: AbortSignal, mayWrite: () => boolean) => void | Promise<void>;
   readonly onLost?: () => void;
   /** Called after each answered renewal, with the monotonic time of the last renewal before it that failed. */
-  readonly onAnswered?: (failedAtMs: number | undefined) => void;
+  readonly onResponse?: (failedAtMs: number | undefined) => void;
 }
 
 const DURATION_S = 15;
@@ -85,7 +85,7 @@ interface Term {
 
 /** Returns the reason why we no longer lead. */
 async function keepLeading(options: LeaderElectionOptions, claim: LeaseClaim, term: Term): Promise<string> {
-  const { clock, signal, retryMs = RETRY_MS, renewDeadlineMs = RENEW_DEADLINE_MS, onAnswered } = options;
+  const { clock, signal, retryMs = RETRY_MS, renewDeadlineMs = RENEW_DEADLINE_MS, onResponse } = options;
   let failedAtMs: number | undefined;
   for (;;) {
     await waitMs(clock, retryMs, signal);
@@ -101,7 +101,7 @@ async function keepLeading(options: LeaderElectionOptions, claim: LeaseClaim, te
       continue;
     }
     term.renewedAtMs = startedMs;
-    onAnswered?.(failedAtMs);
+    onResponse?.(failedAtMs);
     failedAtMs = undefined;
   }
 }

@@ -21,7 +21,7 @@ export interface KeepLeaseOptions {
   /** Called once per holder if another live holder has the Lease. We keep trying, and acquire it once the other stops renewing. */
   readonly onTaken?: (holder: string) => void;
   /** Called after each answered attempt, with the monotonic time of the last attempt before it that failed. */
-  readonly onAnswered?: (failedAtMs: number | undefined) => void;
+  readonly onResponse?: (failedAtMs: number | undefined) => void;
   /** Called after each renewal. */
   readonly onRenewed?: () => void;
   readonly onFailure?: (failure: ApiFailure) => void;
@@ -120,7 +120,7 @@ class LeaseRenewer {
   #answered(): void {
     const failedAtMs = this.#failedAtMs;
     this.#failedAtMs = undefined;
-    this.#guarded(() => this.#options.onAnswered?.(failedAtMs));
+    this.#guarded(() => this.#options.onResponse?.(failedAtMs));
   }
 
   #onHeld(): void {

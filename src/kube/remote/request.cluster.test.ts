@@ -16,9 +16,12 @@ import { requestHost } from "./request.ts";
 const own = oneCluster();
 const account = { name: DOCTOR_ACCOUNT, namespace: NAMESPACE_SYSTEM };
 
-async function hostThat(answers: (response: ServerResponse) => unknown) {
+async function hostThat(responses: (response: ServerResponse) => unknown) {
   const { key, cert, fingerprint } = createPeerIdentity("mac-1");
-  const server = createServer({ key, cert, minVersion: "TLSv1.3" }, (_, response) => void answers(response));
+  const server = createServer(
+    { key, cert, minVersion: "TLSv1.3" },
+    (_, response) => void responses(response),
+  );
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   onTestFinished(() => {
     server.closeAllConnections();
@@ -36,15 +39,15 @@ test.each<[string, (response: ServerResponse) => unknown, object]>([
   [
     "does not answer",
     () => undefined,
-    { code: "RemoteHostUnreachable", message: "host mac-1 gave no answer: none within 0.3 s" },
+    { code: "RemoteHostUnreachable", message: "host mac-1 sent no response: none within 0.3 s" },
   ],
   [
     "begins a refusal and does not end it",
     (response) => response.writeHead(403).write('{"message":'),
     { code: "RemoteRequestRefused", message: "host mac-1: no reason given (403)" },
   ],
-])("requestHost does not wait for a host that %s", async (_, answers, error) => {
-  const host = await hostThat(answers);
+])("requestHost does not wait for a host that %s", async (_, responses, error) => {
+  const host = await hostThat(responses);
   const connection = await connect({ kubeconfigPath: own().kubeconfig });
   onTestFinished(() => connection.close());
   await createClient(connection).create(SERVICE_ACCOUNTS, { metadata: account });

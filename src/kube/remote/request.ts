@@ -3,12 +3,7 @@ import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
-import {
-  REMOTE_TOKEN_SECONDS,
-  remoteAudience,
-  TUNNEL_PROTOCOL,
-  TUNNEL_SERVICE,
-} from "../../api/access/remote.ts";
+import { REMOTE_TOKEN_SECONDS, remoteAudience, TUNNEL_PROTOCOL, TUNNEL_SERVICE } from "../../api/access/remote.ts";
 import { MetalbridgeError, remedyOf } from "../../api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../api/group.ts";
 import type { Host } from "../../api/host.ts";
@@ -41,10 +36,10 @@ export async function requestHost(options: HostRequestOptions): Promise<Incoming
   const timeout = new AbortController();
   const timer = setTimeout(() => timeout.abort(), options.timeoutMs);
   try {
-    const answer = await sendOn(socket, token, options, timeout.signal);
-    if (answer.statusCode === 200) return answer;
-    const reason = messageIn(await readApiBody(answer, MAX_REFUSAL_BYTES).catch(() => ""));
-    throw new MetalbridgeError("RemoteRequestRefused", `host ${name}: ${reason} (${answer.statusCode})`);
+    const response = await sendOn(socket, token, options, timeout.signal);
+    if (response.statusCode === 200) return response;
+    const reason = messageIn(await readApiBody(response, MAX_REFUSAL_BYTES).catch(() => ""));
+    throw new MetalbridgeError("RemoteRequestRefused", `host ${name}: ${reason} (${response.statusCode})`);
   } finally {
     clearTimeout(timer);
   }
@@ -69,7 +64,7 @@ function sendOn(
     outgoing.once("error", (error) => {
       const why = timeout.aborted ? `none within ${timeoutMs / 1_000} s` : error.message;
       const remedy = remedyOf("RemoteHostUnreachable", { host: name });
-      reject(new MetalbridgeError("RemoteHostUnreachable", `host ${name} gave no answer: ${why}`, remedy));
+      reject(new MetalbridgeError("RemoteHostUnreachable", `host ${name} sent no response: ${why}`, remedy));
     });
     outgoing.once("response", resolve);
     outgoing.end();
@@ -83,16 +78,16 @@ async function tokenFor({
   role,
 }: Pick<HostRequestOptions, "connection" | "account" | "host" | "role">): Promise<string> {
   const audiences = [remoteAudience(host.metadata.name)];
-  const answer = await requestToken(connection, { account, seconds: REMOTE_TOKEN_SECONDS, audiences });
-  if (answer.ok) return answer.value;
+  const response = await requestToken(connection, { account, seconds: REMOTE_TOKEN_SECONDS, audiences });
+  if (response.ok) return response.value;
   const { namespace, name } = account;
-  const { kind, message } = answer.error;
+  const { kind, message } = response.error;
   if (kind === "notFound")
     throw new MetalbridgeError("RemoteAccessForbidden", message, {
       summary: `remote access has not been granted in namespace ${namespace}: an administrator creates the account ${name} there`,
       command: `kubectl create serviceaccount ${name} -n ${namespace}`,
     });
-  if (kind !== "forbidden") throw explainFailure(answer.error);
+  if (kind !== "forbidden") throw explainFailure(response.error);
   throw new MetalbridgeError("RemoteAccessForbidden", message, {
     summary: `ask an administrator for the role ${role} in namespace ${namespace}`,
     command: `kubectl auth can-i create serviceaccounts/${name} --subresource=token -n ${namespace}`,
@@ -138,9 +133,9 @@ async function openHostSocket(options: SocketOptions): Promise<TLSSocket> {
 async function openTunnel({ connection, signal }: SocketOptions, host: string): Promise<Duplex> {
   const path = `/api/v1/namespaces/${NAMESPACE_SYSTEM}/services/${TUNNEL_SERVICE}/proxy/hosts/${host}`;
   const request = { method: "GET", path, timeoutMs: CONNECT_MS, signal, upgrade: TUNNEL_PROTOCOL } as const;
-  const answer = await connection.upgrade(request);
-  if (answer.ok) return answer.value;
-  throw explainTunnel(answer.error, host);
+  const response = await connection.upgrade(request);
+  if (response.ok) return response.value;
+  throw explainTunnel(response.error, host);
 }
 
 function explainTunnel(failure: ApiFailure, host: string): MetalbridgeError {
@@ -171,7 +166,7 @@ function verifyHost(raw: Duplex, host: string, fingerprint: string): Promise<TLS
       raw.destroy();
       reject(unreachable(host, why));
     };
-    const timer = setTimeout(() => fail("no answer in time"), CONNECT_MS);
+    const timer = setTimeout(() => fail("no response in time"), CONNECT_MS);
     const onError = (error: Error): void => fail(error.message);
     raw.once("error", onError);
     socket.once("error", onError);

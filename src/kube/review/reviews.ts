@@ -96,9 +96,9 @@ export function reviewKeyOf(text: string): string {
 }
 
 async function review(client: KubeClient, token: string): Promise<TokenIdentity> {
-  const answer = await client.create(TOKEN_REVIEWS, { metadata: { name: "" }, spec: { token } });
-  if (!answer.ok) return { at: "unavailable", why: failureText(answer.error) };
-  const { authenticated = false, user } = answer.value.status ?? {};
+  const response = await client.create(TOKEN_REVIEWS, { metadata: { name: "" }, spec: { token } });
+  if (!response.ok) return { at: "unavailable", why: failureText(response.error) };
+  const { authenticated = false, user } = response.value.status ?? {};
   const username = user?.username;
   return authenticated && username !== undefined
     ? { at: "user", user: { ...user, username } }
@@ -110,12 +110,12 @@ async function reviewAccess(
   { username, uid, groups, extra }: KnownUser,
   resourceAttributes: ReviewedAccess,
 ): Promise<AccessVerdict> {
-  const answer = await client.create(SUBJECT_ACCESS_REVIEWS, {
+  const response = await client.create(SUBJECT_ACCESS_REVIEWS, {
     metadata: { name: "" },
     spec: { user: username, uid, groups, extra, resourceAttributes },
   });
-  if (!answer.ok) return { at: "unavailable", why: failureText(answer.error) };
-  return { at: answer.value.status?.allowed === true ? "allowed" : "forbidden" };
+  if (!response.ok) return { at: "unavailable", why: failureText(response.error) };
+  return { at: response.value.status?.allowed === true ? "allowed" : "forbidden" };
 }
 
 function failureText({ kind, message }: ApiFailure): string {
@@ -138,15 +138,15 @@ export function createReviewCache<T>(
     if (known !== undefined) return Promise.resolve(known);
     const pending = pendingReviews.get(key);
     if (pending !== undefined) return pending;
-    const answer = ask()
+    const response = ask()
       .then((value) => {
         if (isYes(value)) granted.set(key, value);
         else if (isNo(value)) refused.set(key, value);
         return value;
       })
       .finally(() => pendingReviews.delete(key));
-    pendingReviews.set(key, answer);
-    return answer;
+    pendingReviews.set(key, response);
+    return response;
   };
 }
 

@@ -30,13 +30,13 @@ export function createSelfReviews(clock: Clock): ReviewOwnAccess {
 
 /** The account of the connection's credential. */
 export async function identifySelf(connection: KubeConnection): Promise<ApiResult<UserInfo>> {
-  const answer = await createClient(connection).create(SELF_REVIEWS, { metadata: { name: "" } });
-  return answer.ok ? { ok: true, value: answer.value.status?.userInfo ?? {} } : answer;
+  const response = await createClient(connection).create(SELF_REVIEWS, { metadata: { name: "" } });
+  return response.ok ? { ok: true, value: response.value.status?.userInfo ?? {} } : response;
 }
 
 async function review(connection: KubeConnection, resourceAttributes: ReviewedAccess): Promise<SelfVerdict> {
   const body: AccessReview = { metadata: { name: "" }, spec: { resourceAttributes } };
-  const answer = await createClient(connection).create(ACCESS_REVIEWS, body);
-  if (!answer.ok) return { at: "failed", failure: answer.error };
-  return { at: answer.value.status?.allowed === true ? "allowed" : "forbidden" };
+  const response = await createClient(connection).create(ACCESS_REVIEWS, body);
+  if (!response.ok) return { at: "failed", failure: response.error };
+  return { at: response.value.status?.allowed === true ? "allowed" : "forbidden" };
 }

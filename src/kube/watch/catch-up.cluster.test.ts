@@ -75,7 +75,7 @@ function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => 
     onFailure: () => {
       failures += 1;
     },
-    onAnswered: (failedAtMs) => {
+    onResponse: (failedAtMs) => {
       renewals.push(failedAtMs);
       catchUp.answered(failedAtMs);
     },

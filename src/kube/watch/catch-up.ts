@@ -41,7 +41,7 @@ export function createCatchUp(ports: {
       if ((reflector.lastActivityMs() ?? Number.NEGATIVE_INFINITY) <= failedAtMs) reflector.relist();
     }
   };
-  /** If a connection was dead at its next use, those of the watches may be dead since the last answer, too. */
+  /** If a connection was dead at its next use, those of the watches may be dead since the last response, too. */
   const deadSince = (nowMs: number): number | undefined => {
     const isReplaced = replaced() !== replacedBefore;
     replacedBefore = replaced();

@@ -1,4 +1,4 @@
-/** A network that silently drops every packet: no FIN, no RST, no answer. */
+/** A network that silently drops every packet: no FIN, no RST, no response. */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";

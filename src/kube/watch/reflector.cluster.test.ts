@@ -83,7 +83,7 @@ describe("a reflector on a healthy API server", () => {
     const opens: number[] = [];
     const connection = await connect({
       kubeconfigPath: sharedCluster().kubeconfig,
-      onAnswer: (verb, status) => void (verb === "WATCH" && opens.push(status)),
+      onResponse: (verb, status) => void (verb === "WATCH" && opens.push(status)),
     });
     const lists: number[] = [];
     const warnings: unknown[] = [];
@@ -195,7 +195,7 @@ describe("a reflector through faults", () => {
     await put(direct, namespace, "a", "1");
     await vi.waitFor(() => expect(watched.failures.length).toBeGreaterThan(0), within);
     expect(watched.failures[0]?.message).toMatch(
-      /^the watch of configmaps received no data for 1 s, and reading configmaps failed: https:.*no answer within 1000 ms$/,
+      /^the watch of configmaps received no data for 1 s, and reading configmaps failed: https:.*no response within 1000 ms$/,
     );
     expect(watched.dataOf("a")).toBeUndefined();
     proxy.stall(false);

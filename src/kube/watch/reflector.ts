@@ -33,7 +33,7 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   /** Called once, after the first complete list and its changes. */
   readonly onSynced?: () => void;
   /** Called after each complete list, and whenever a watch is open. */
-  readonly onAnswer?: (() => void) | undefined;
+  readonly onResponse?: (() => void) | undefined;
   /** Called for each failed attempt, including while a kind is not installed yet. */
   readonly onFailure?: ((failure: ApiFailure) => void) | undefined;
   readonly userAgent?: string;
@@ -177,7 +177,7 @@ class ReflectorLoop<T extends KubeObject> {
     this.#listFailures = 0;
     this.#resourceVersion = result.value.resourceVersion;
     this.#recordActivity();
-    this.#guarded(() => this.#options.onAnswer?.());
+    this.#guarded(() => this.#options.onResponse?.());
     const isFirst = !this.isSynced;
     this.isSynced = true;
     for (const change of this.store.replaceAll(result.value.items)) this.#notify(change);
@@ -200,7 +200,7 @@ class ReflectorLoop<T extends KubeObject> {
       silenceMs: this.#options.silenceMs ?? SILENCE_MS,
       onOpen: () => {
         openedMs = clock.monotonicMs();
-        this.#guarded(() => this.#options.onAnswer?.());
+        this.#guarded(() => this.#options.onResponse?.());
       },
       onEvent: (event) => {
         events += 1;

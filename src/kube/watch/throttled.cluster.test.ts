@@ -6,12 +6,7 @@ import { writeTokenKubeconfig } from "../../../test/bed/identity.ts";
 import { startCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import {
-  connectNoted,
-  maxWithin,
-  type NotedConnection,
-  type NotedRequest,
-} from "../../../test/fixtures/noted-connection.ts";
+import { connectNoted, maxWithin, type NotedConnection, type NotedRequest } from "../../../test/fixtures/noted-connection.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { keepLease } from "../lease/lease.ts";
@@ -87,7 +82,7 @@ async function fill(kubeconfig: string): Promise<void> {
   }
 }
 
-/** A list whose answer is not read: it is in work until the result is called. */
+/** A list whose response is not read: it is in work until the result is called. */
 function takeSeat(port: number, token: string, flow: string): Promise<() => void> {
   return new Promise((resolve, reject) => {
     const call = request({

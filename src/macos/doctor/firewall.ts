@@ -20,8 +20,8 @@ export async function readFirewall(
   if (state.value === "off") return { value: { state: "off", programs: [] } };
   const isAll = state.value === "blockAll" || ("value" in all && all.value);
   const verdicts = programs.map(async ({ engine, path }) => {
-    const answer = await run(TOOL, ["--getappblocked", path]);
-    const text = "failed" in answer ? "" : answer.stdout + answer.stderr;
+    const result = await run(TOOL, ["--getappblocked", path]);
+    const text = "failed" in result ? "" : result.stdout + result.stderr;
     return { engine, path, verdict: verdictOf(text) };
   });
   return { value: { state: isAll ? "blockAll" : "on", programs: await Promise.all(verdicts) } };

@@ -22,11 +22,11 @@ export async function readService(run: RunTool, uid: number): Promise<Reading<Se
 
 async function readJob(run: RunTool, domain: string): Promise<Reading<ServiceReading> | "absent"> {
   const target = `${domain}/${LAUNCHD_LABEL}`;
-  const answer = await run("launchctl", ["print", target]);
-  if ("failed" in answer) return { unknown: answer.failed };
-  if (answer.code === NOT_FOUND || answer.code === NO_DOMAIN) return "absent";
-  if (answer.code !== 0) return { unknown: `launchctl print ${target} exited with ${answer.code}` };
-  const fields = parseJobFields(answer.stdout);
+  const result = await run("launchctl", ["print", target]);
+  if ("failed" in result) return { unknown: result.failed };
+  if (result.code === NOT_FOUND || result.code === NO_DOMAIN) return "absent";
+  if (result.code !== 0) return { unknown: `launchctl print ${target} exited with ${result.code}` };
+  const fields = parseJobFields(result.stdout);
   const state = fields.get("state");
   if (state === undefined) return { unknown: `the output of launchctl print ${target} is not understood` };
   return {

@@ -1,11 +1,11 @@
 /** Reads the links and neighbors of a Mac with `networksetup`, `ifconfig`, `route` and `arp`. */
 import { isIP } from "node:net";
-import type { Link, Neighbors, Reach, Reading } from "../../doctor/readings.ts";
+import type { Link, Neighbors, Reading, Reachability } from "../../doctor/readings.ts";
 import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
 /** Tries to open a connection, and resolves to the result. */
-export type TryReach = (address: string) => Promise<Reach>;
+export type TryReach = (address: string) => Promise<Reachability>;
 
 /** A few neighbors are enough, because macOS privacy blocks all of them or none. */
 const MAX_PEERS = 4;

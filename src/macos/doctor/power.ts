@@ -56,13 +56,13 @@ export function readFileVault(run: RunTool): Promise<Reading<Readings["fileVault
 /** `defaults` fails for a key that was never set. In this case macOS asks before it installs an update. */
 export async function readUpdates(run: RunTool): Promise<Reading<Readings["updates"]>> {
   const domain = "/Library/Preferences/com.apple.SoftwareUpdate";
-  const answer = await run("defaults", ["read", domain, "AutomaticallyInstallMacOSUpdates"]);
-  if ("failed" in answer) return { unknown: answer.failed };
-  if (answer.code !== 0)
-    return /does not exist/.test(answer.stderr)
+  const result = await run("defaults", ["read", domain, "AutomaticallyInstallMacOSUpdates"]);
+  if ("failed" in result) return { unknown: result.failed };
+  if (result.code !== 0)
+    return /does not exist/.test(result.stderr)
       ? { value: { isAutomatic: false } }
-      : { unknown: `defaults exited with ${answer.code}` };
-  const value = answer.stdout.trim();
+      : { unknown: `defaults exited with ${result.code}` };
+  const value = result.stdout.trim();
   return /^[01]$/.test(value)
     ? { value: { isAutomatic: value === "1" } }
     : { unknown: "the output of defaults is not understood" };

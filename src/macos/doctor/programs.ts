@@ -30,37 +30,37 @@ export function readPrograms(run: RunTool): Promise<Reading<readonly RunningProg
 
 /** Only root sees the ports of other users' programs. lsof exits with 1 if it finds none. */
 export async function readListeners(run: RunTool): Promise<Reading<readonly Listener[]>> {
-  const answer = await run("lsof", ["-nP", "-iTCP", "-sTCP:LISTEN", "-Fpcn"]);
-  if ("failed" in answer) return { unknown: answer.failed };
-  if (answer.code !== 0 && answer.stdout + answer.stderr !== "")
-    return { unknown: `lsof exited with ${answer.code}` };
+  const result = await run("lsof", ["-nP", "-iTCP", "-sTCP:LISTEN", "-Fpcn"]);
+  if ("failed" in result) return { unknown: result.failed };
+  if (result.code !== 0 && result.stdout + result.stderr !== "")
+    return { unknown: `lsof exited with ${result.code}` };
   let pid = 0;
   let program = "";
   const found = new Map<number, Listener>();
-  for (const line of answer.stdout.split("\n")) {
+  for (const line of result.stdout.split("\n")) {
     const [kind, rest] = [line[0], line.slice(1)];
     if (kind === "p") pid = Number(rest);
     if (kind === "c") program = rest;
     const port = kind === "n" ? /:(\d+)$/.exec(rest)?.[1] : undefined;
     if (port !== undefined) found.set(Number(port), { port: Number(port), pid, program });
   }
-  if (found.size === 0 && answer.stdout !== "") return { unknown: "the output of lsof is not understood" };
+  if (found.size === 0 && result.stdout !== "") return { unknown: "the output of lsof is not understood" };
   return { value: [...found.values()] };
 }
 
 /** First and last port of outgoing connections. */
 export async function readEphemeralPorts(run: RunTool): Promise<readonly [number, number] | undefined> {
   const keys = ["net.inet.ip.portrange.first", "net.inet.ip.portrange.last"];
-  const answer = await run("sysctl", keys);
-  const values = parseSysctl("failed" in answer ? "" : answer.stdout);
+  const result = await run("sysctl", keys);
+  const values = parseSysctl("failed" in result ? "" : result.stdout);
   const [first, last] = keys.map((key) => parseCount(values.get(key)));
   return first === undefined || last === undefined ? undefined : [first, last];
 }
 
 /** True under Rosetta. A system without the key does not translate. */
 export async function readIsTranslated(run: RunTool): Promise<Reading<boolean>> {
-  const answer = await run("sysctl", ["sysctl.proc_translated"]);
-  if ("failed" in answer) return { unknown: answer.failed };
-  const value = parseSysctl(answer.stdout).get("sysctl.proc_translated");
+  const result = await run("sysctl", ["sysctl.proc_translated"]);
+  if ("failed" in result) return { unknown: result.failed };
+  const value = parseSysctl(result.stdout).get("sysctl.proc_translated");
   return { value: value === "1" };
 }

@@ -5,7 +5,6 @@ import path from "node:path";
 import { describe, expect, it, test } from "vitest";
 import { startDoctorReplay } from "../../../test/bed/doctor-replay.ts";
 import { type Fault, M4_MAX } from "../../../test/bed/replay.ts";
-import type { Reach } from "../../doctor/readings.ts";
 import { createRunTool, type RunTool } from "../../util/command.ts";
 import { readCrashes } from "./crashes.ts";
 import { readFirewall } from "./firewall.ts";
@@ -13,10 +12,11 @@ import { readService, readSupervised } from "./launchd.ts";
 import { readLinks, readNeighbors } from "./network.ts";
 import { readFileVault, readPower, readPowerSource, readThermal, readUpdates } from "./power.ts";
 import { readEphemeralPorts, readIsTranslated, readListeners, readPrograms } from "./programs.ts";
+import type { Reachability } from "../../doctor/readings.ts";
 
 const BAD_M5 = "mac17-2-m5-32gb-macos-26.1";
 const PROGRAMS = [{ engine: "llamacpp", path: "/opt/homebrew/Cellar/llama.cpp/1/bin/llama-server" }];
-const answers = async (): Promise<Reach> => "answers";
+const responses = async (): Promise<Reachability> => "answers";
 
 const readers: Readonly<Record<string, readonly [tool: string, read: (run: RunTool) => Promise<object>]>> = {
   power: ["pmset", readPower],
@@ -26,7 +26,7 @@ const readers: Readonly<Record<string, readonly [tool: string, read: (run: RunTo
   updates: ["defaults", readUpdates],
   firewall: ["socketfilterfw", (run) => readFirewall(run, PROGRAMS)],
   links: ["networksetup", (run) => readLinks(run, "192.168.1.5")],
-  neighbors: ["arp", (run) => readNeighbors(run, answers)],
+  neighbors: ["arp", (run) => readNeighbors(run, responses)],
   service: ["launchctl", (run) => readService(run, 501)],
   supervised: ["launchctl", readSupervised],
   programs: ["ps", readPrograms],
@@ -150,7 +150,7 @@ test("a gateway that does not answer proves nothing about its network", async ()
   expect(await readNeighbors(run, async () => "silent")).toEqual({
     unknown: expect.stringContaining("127.0.0.1"),
   });
-  const blocked = async (address: string): Promise<Reach> =>
+  const blocked = async (address: string): Promise<Reachability> =>
     address === "127.0.0.1" ? "answers" : "noRoute";
   expect(await readNeighbors(run, blocked)).toMatchObject({ value: { peers: [{ reach: "noRoute" }] } });
 });

@@ -9,14 +9,14 @@ export async function readTool<T>(
   parse: (stdout: string) => T | undefined,
 ): Promise<Reading<T>> {
   const [program, ...args] = command;
-  const answer = await run(program, args);
-  if ("failed" in answer) return { unknown: answer.failed };
-  if (answer.code !== 0) {
-    const message = answer.stderr.trim().split("\n")[0] ?? "";
+  const result = await run(program, args);
+  if ("failed" in result) return { unknown: result.failed };
+  if (result.code !== 0) {
+    const message = result.stderr.trim().split("\n")[0] ?? "";
     const suffix = message === "" ? "" : `: ${message}`;
-    return { unknown: `${command.join(" ")} exited with ${answer.code}${suffix}` };
+    return { unknown: `${command.join(" ")} exited with ${result.code}${suffix}` };
   }
-  const value = parse(answer.stdout);
+  const value = parse(result.stdout);
   return value === undefined
     ? { unknown: `the output of ${command.join(" ")} is not understood` }
     : { value };

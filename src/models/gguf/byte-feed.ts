@@ -5,7 +5,7 @@ export type ReadRequest = { readonly read: number } | { readonly skip: number } 
 
 /**
  * Texts with their length before them, as vocabularies have by the hundred thousand: asked for one by one they would
- * take most of the time of reading a header. The answer is `passedTexts`.
+ * take most of the time of reading a header. The result is `skippedTexts`.
  */
 export interface SkipTextsRequest {
   readonly texts: number;
@@ -43,7 +43,7 @@ export class ByteFeed<R> {
       const taken = take(ask, bytes, at);
       at = taken.at;
       if ("left" in taken) return this.#wait(taken.left, bytes, at);
-      ask = this.#advance(taken.answer);
+      ask = this.#advance(taken.data);
     }
     this.#kept = new Uint8Array(0);
     return this.feed(this.#kept);
@@ -65,15 +65,15 @@ export class ByteFeed<R> {
 }
 
 /** Bytes that the texts took, and the length of one that is too long, else 0. */
-export function skippedTexts(answer: DataView): { readonly bytes: number; readonly tooLong: number } {
-  return { bytes: answer.getFloat64(0), tooLong: answer.getFloat64(LENGTH_BYTES) };
+export function skippedTexts(data: DataView): { readonly bytes: number; readonly tooLong: number } {
+  return { bytes: data.getFloat64(0), tooLong: data.getFloat64(LENGTH_BYTES) };
 }
 
 const LENGTH_BYTES = 8;
 
-/** The new position, and the answer or the rest of the request, which the next chunk must satisfy. */
+/** The new position, and the data or the rest of the request, which the next chunk must satisfy. */
 type Taken =
-  | { readonly at: number; readonly answer: DataView }
+  | { readonly at: number; readonly data: DataView }
   | { readonly at: number; readonly left: ReadRequest };
 
 function take(ask: ReadRequest, bytes: Uint8Array, at: number): Taken {
@@ -81,10 +81,10 @@ function take(ask: ReadRequest, bytes: Uint8Array, at: number): Taken {
   const left = bytes.length - at;
   if ("skip" in ask) {
     if (ask.skip > left) return { at: bytes.length, left: { skip: ask.skip - left } };
-    return { at: at + ask.skip, answer: NOTHING };
+    return { at: at + ask.skip, data: NOTHING };
   }
   if (ask.read > left) return { at, left: ask };
-  return { at: at + ask.read, answer: new DataView(bytes.buffer, bytes.byteOffset + at, ask.read) };
+  return { at: at + ask.read, data: new DataView(bytes.buffer, bytes.byteOffset + at, ask.read) };
 }
 
 function passTexts(ask: SkipTextsRequest, bytes: Uint8Array, from: number): Taken {
@@ -99,21 +99,21 @@ function passTexts(ask: SkipTextsRequest, bytes: Uint8Array, from: number): Take
     }
     at += inText;
     inText = 0;
-    if (texts === 0) return { at, answer: answerOf(passed, 0) };
+    if (texts === 0) return { at, data: skippedData(passed, 0) };
     if (bytes.length - at < LENGTH_BYTES)
       return { at, left: { ...ask, texts, passed: { bytes: passed, inText } } };
     inText = view.getUint32(at, true) + view.getUint32(at + 4, true) * 2 ** 32;
-    if (inText > ask.most) return { at, answer: answerOf(passed, inText) };
+    if (inText > ask.most) return { at, data: skippedData(passed, inText) };
     at += LENGTH_BYTES;
     passed += LENGTH_BYTES + inText;
   }
 }
 
-function answerOf(bytes: number, tooLong: number): DataView {
-  const answer = new DataView(new ArrayBuffer(2 * LENGTH_BYTES));
-  answer.setFloat64(0, bytes);
-  answer.setFloat64(LENGTH_BYTES, tooLong);
-  return answer;
+function skippedData(bytes: number, tooLong: number): DataView {
+  const data = new DataView(new ArrayBuffer(2 * LENGTH_BYTES));
+  data.setFloat64(0, bytes);
+  data.setFloat64(LENGTH_BYTES, tooLong);
+  return data;
 }
 
 function leastBytes(ask: ReadRequest): number {

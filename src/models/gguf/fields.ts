@@ -38,18 +38,18 @@ export function* readGgufText(most: number, what: string): Parser<string> {
   return decoder.decode(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
 }
 
-/** One metadata value; undefined when it is passed over, because it is long or `isWanted` is false. */
-export function* readGgufValue(type: number, key: string, isWanted: boolean): Parser<GgufValue | undefined> {
-  if (type === STRING_TYPE) return yield* readOrSkipText(key, isWanted);
-  if (type === ARRAY_TYPE) return yield* readArray(key, isWanted, 1);
+/** One metadata value; undefined when it is passed over, because it is long or `isKept` is false. */
+export function* readGgufValue(type: number, key: string, isKept: boolean): Parser<GgufValue | undefined> {
+  if (type === STRING_TYPE) return yield* readOrSkipText(key, isKept);
+  if (type === ARRAY_TYPE) return yield* readArray(key, isKept, 1);
   const size = SCALAR_BYTES[type];
   if (size === undefined) throw malformed(`${key} has the value type ${type}, which is not known`);
   return scalar(type, yield { read: size });
 }
 
-function* readOrSkipText(key: string, isWanted: boolean): Parser<string | undefined> {
+function* readOrSkipText(key: string, isKept: boolean): Parser<string | undefined> {
   const length = yield* readGgufCount(GGUF_LIMITS.stringBytes, `the length of ${key}`);
-  if (!isWanted || length > GGUF_LIMITS.keptTextBytes) {
+  if (!isKept || length > GGUF_LIMITS.keptTextBytes) {
     yield { skip: length };
     return undefined;
   }
@@ -57,7 +57,7 @@ function* readOrSkipText(key: string, isWanted: boolean): Parser<string | undefi
   return decoder.decode(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
 }
 
-function* readArray(key: string, isWanted: boolean, depth: number): Parser<GgufArray> {
+function* readArray(key: string, isKept: boolean, depth: number): Parser<GgufArray> {
   if (depth > GGUF_LIMITS.arrayDepth)
     throw tooLarge(`${key} holds arrays in arrays, more than ${GGUF_LIMITS.arrayDepth} deep`);
   const type = yield* readU32();
@@ -74,7 +74,7 @@ function* readArray(key: string, isWanted: boolean, depth: number): Parser<GgufA
   }
   const size = SCALAR_BYTES[type];
   if (size === undefined) throw malformed(`${key} holds items of type ${type}, which is not known`);
-  if (!isWanted || count > GGUF_LIMITS.keptItems) {
+  if (!isKept || count > GGUF_LIMITS.keptItems) {
     yield { skip: count * size };
     return { count };
   }

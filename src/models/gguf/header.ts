@@ -3,15 +3,7 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import { truncate } from "../../util/text.ts";
 import { ByteFeed, type Parser, type ReadRequest, skippedTexts } from "./byte-feed.ts";
-import {
-  GGUF_LIMITS,
-  malformed,
-  readGgufCount,
-  readGgufText,
-  readGgufValue,
-  readU32,
-  tooLarge,
-} from "./fields.ts";
+import { GGUF_LIMITS, malformed, readGgufCount, readGgufText, readGgufValue, readU32, tooLarge } from "./fields.ts";
 import { TENSOR_BLOCKS } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufProgress, GgufValue } from "./types.ts";
 
@@ -172,15 +164,15 @@ function* readTensor() {
 function* measured<R>(parser: Parser<R>, measure: { bytes: number }): Parser<R> {
   let step = parser.next();
   while (!step.done) {
-    const answer = yield step.value;
-    measure.bytes += bytesOf(step.value, answer);
-    step = parser.next(answer);
+    const data = yield step.value;
+    measure.bytes += bytesOf(step.value, data);
+    step = parser.next(data);
   }
   return step.value;
 }
 
-function bytesOf(ask: ReadRequest, answer: DataView): number {
-  if ("texts" in ask) return skippedTexts(answer).bytes;
+function bytesOf(ask: ReadRequest, data: DataView): number {
+  if ("texts" in ask) return skippedTexts(data).bytes;
   return "skip" in ask ? ask.skip : ask.read;
 }
 

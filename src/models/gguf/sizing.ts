@@ -5,13 +5,13 @@ import { defined } from "../../util/defined.ts";
 import type { BlockTensors, GgufValue } from "./types.ts";
 import { countFrom, numbers } from "./values.ts";
 
-export type Lookup = (key: string) => GgufValue | undefined;
+export type FieldLookup = (key: string) => GgufValue | undefined;
 export type Blocks = ReadonlyMap<string, BlockTensors>;
 type Recurrent = NonNullable<ModelSizing["recurrent"]>;
 
 export interface SizingInput {
   /** Metadata of the architecture. */
-  readonly of: Lookup;
+  readonly of: FieldLookup;
   readonly blocks: Blocks;
   readonly layerCount: number | undefined;
   readonly embeddingSize: number | undefined;
@@ -111,7 +111,7 @@ function expertsOf({ of, feedForwardLength }: SizingInput) {
   };
 }
 
-function latentOf(of: Lookup): ModelSizing["latent"] {
+function latentOf(of: FieldLookup): ModelSizing["latent"] {
   const rank = countFrom(of("attention.kv_lora_rank"));
   const keyLength = countFrom(of("attention.key_length_mla"));
   const valueLength = countFrom(of("attention.value_length_mla"));

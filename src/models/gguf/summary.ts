@@ -3,7 +3,7 @@
 import { GGUF_TEXT_MAX, type GgufFacts } from "../../api/fields/gguf.ts";
 import { defined } from "../../util/defined.ts";
 import { truncate } from "../../util/text.ts";
-import { type Blocks, type Lookup, sizingOf } from "./sizing.ts";
+import { type Blocks, sizingOf, type FieldLookup } from "./sizing.ts";
 import { fileTypeName } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufValue } from "./types.ts";
 import { countFrom } from "./values.ts";
@@ -123,7 +123,7 @@ function sizePerHead(embeddingSize: number | undefined, heads: number | undefine
   return heads === undefined || embeddingSize === undefined ? undefined : Math.floor(embeddingSize / heads);
 }
 
-function feedForward(of: Lookup): number | undefined {
+function feedForward(of: FieldLookup): number | undefined {
   const dense = countFrom(of("feed_forward_length"));
   const used = (countFrom(of("expert_used_count")) ?? 0) + (countFrom(of("expert_shared_count")) ?? 0);
   const experts = used * (countFrom(of("expert_feed_forward_length")) ?? 0);

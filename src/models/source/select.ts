@@ -1,4 +1,4 @@
-/** Which files of a source make up the model: the one reading of `files`, `mmproj`, `format` and `quantization`. Pure. */
+/** Selects the files of a source that make up the model, by `files`, `mmproj`, `format` and `quantization`. Pure. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import { checkDistinct, checkFileName } from "./file-name.ts";
@@ -22,7 +22,7 @@ export interface FileSelector {
   readonly quantization?: string | undefined;
 }
 
-export interface Selection {
+export interface SelectedFiles {
   readonly format: ModelFormat;
   /** Names relative to the source, the main file first; parts of a split file follow each other. */
   readonly files: readonly string[];
@@ -46,7 +46,7 @@ const UNSLOTH_DYNAMIC = /(^|[/._-])UD-/i;
  * one, it is the only GGUF there, the one of the quantization, or for other formats everything but documentation.
  * Throws MetalbridgeError.
  */
-export function selectFiles(place: SelectableFiles, selector: FileSelector): Selection {
+export function selectFiles(place: SelectableFiles, selector: FileSelector): SelectedFiles {
   const { shown, named, available } = place;
   const patterns = [...(named === undefined ? [] : [named]), ...(selector.files ?? [])];
   const requested = patterns.flatMap((pattern) => expand(place, pattern, selector));
@@ -150,9 +150,11 @@ function preferred(names: readonly string[], other: RegExp): readonly string[] {
 }
 
 function chooseAll(shown: string, available: readonly string[]): readonly string[] {
-  const wanted = available.filter((name) => !HIDDEN.test(name) && !/\.(md|png|jpe?g|gif|pdf)$/i.test(name));
-  if (wanted.length === 0) throw new MetalbridgeError("SourceNotFound", `${shown} has no model files`);
-  return wanted;
+  const modelFiles = available.filter(
+    (name) => !HIDDEN.test(name) && !/\.(md|png|jpe?g|gif|pdf)$/i.test(name),
+  );
+  if (modelFiles.length === 0) throw new MetalbridgeError("SourceNotFound", `${shown} has no model files`);
+  return modelFiles;
 }
 
 function isMainGguf(name: string): boolean {

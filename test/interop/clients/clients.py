@@ -192,7 +192,7 @@ def refuses_length():
 
 
 def retries():
-    """A key with one request at a time: the second is refused until the first has ended."""
+    """A key with one request at a time: the second is refused until the first has finished."""
     global sent, on_refused
     if "oneKey" not in target:
         return "no limits"

@@ -1,7 +1,7 @@
 /** What a reader without the right to all namespaces sees, and what is missing. */
 import { GROUP } from "../../../src/api/group.ts";
 import { missingRight, notWatched } from "../../../src/console/missing-right.ts";
-import type { Refusal, Session } from "../../../src/console/protocol.ts";
+import type { Session, ApiRefusal } from "../../../src/console/protocol.ts";
 import { useKnownRight, useSession } from "../api/session.ts";
 import { useList } from "../live/hooks.ts";
 import { useNamespace } from "./search.ts";
@@ -80,7 +80,7 @@ export function useSight(): Sight {
 }
 
 /** Why the chosen namespace shows no objects of a kind; undefined if it has none, or while that is not known. */
-export function useHiddenNamespace(resource: string): Refusal | undefined {
+export function useHiddenNamespace(resource: string): ApiRefusal | undefined {
   const namespace = useNamespace();
   const session = useSession();
   const all = useKnownRight({ verb: "list", resource });

@@ -52,8 +52,8 @@ export function useRight(question: Question): RightState {
 }
 
 /** Undefined while it is not known, or not asked. */
-export function useKnownRight(question: Question, isAsked = true): boolean | undefined {
-  return useQuery({ ...rightQuery({ group: GROUP, ...question }), enabled: isAsked }).data;
+export function useKnownRight(question: Question, isEnabled = true): boolean | undefined {
+  return useQuery({ ...rightQuery({ group: GROUP, ...question }), enabled: isEnabled }).data;
 }
 
 function rightQuery(question: AccessQuestion) {

@@ -1,7 +1,7 @@
 /** The pages and their addresses. A page is loaded when it is opened, or when the reader points at its link. */
 
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
-import { CONSOLE_PATH, type Refusal } from "../../../src/console/protocol.ts";
+import { CONSOLE_PATH, type ApiRefusal } from "../../../src/console/protocol.ts";
 import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
 import { Empty, Failure } from "../parts/notices.tsx";
 import { Frame } from "./frame.tsx";
@@ -48,7 +48,7 @@ function page<T extends Record<string, unknown>>(
   return createRoute({ getParentRoute: () => root, path, component });
 }
 
-const refusalOf = (error: unknown): Refusal =>
+const refusalOf = (error: unknown): ApiRefusal =>
   error instanceof Error
     ? { code: error.name, message: error.message }
     : { code: "Error", message: String(error) };

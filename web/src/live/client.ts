@@ -1,12 +1,12 @@
 /** The page's side of the stream: rows by topic, changed at most once per animation frame. */
-import type { Refusal, Topic } from "../../../src/console/protocol.ts";
+import type { Topic, ApiRefusal } from "../../../src/console/protocol.ts";
 import type { Batch, LinkState, TopicBatch, ToWorker } from "./messages.ts";
 
 export interface TopicState {
   readonly rows: ReadonlyMap<string, unknown>;
   /** False until the rows have arrived for the first time. */
   readonly isSynced: boolean;
-  readonly refusal?: Refusal | undefined;
+  readonly refusal?: ApiRefusal | undefined;
 }
 
 interface Port {

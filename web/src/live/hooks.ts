@@ -1,14 +1,6 @@
 /** Hooks that read the stream. */
-import {
-  createContext,
-  useCallback,
-  useContext,
-  useEffect,
-  useMemo,
-  useState,
-  useSyncExternalStore,
-} from "react";
-import type { ListTopics, Refusal, Topic } from "../../../src/console/protocol.ts";
+import { createContext, useCallback, useContext, useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import type { ListTopics, Topic, ApiRefusal } from "../../../src/console/protocol.ts";
 import { atMostEvery } from "./at-most-every.ts";
 import type { LiveClient } from "./client.ts";
 import type { LinkState } from "./messages.ts";
@@ -21,7 +13,7 @@ export interface Live<R> {
   readonly get: (key: string) => R | undefined;
   /** False until all rows have arrived once. */
   readonly isSynced: boolean;
-  readonly refusal: Refusal | undefined;
+  readonly refusal: ApiRefusal | undefined;
 }
 
 /** The rows of a list, kept current; with `everyMs` at most so often, for pages that compute over all of them. */

@@ -1,5 +1,5 @@
 /** Messages between a page and the worker that holds the stream. */
-import type { Refusal, Topic } from "../../../src/console/protocol.ts";
+import type { Topic, ApiRefusal } from "../../../src/console/protocol.ts";
 
 export type LinkState =
   | { readonly at: "connecting" }
@@ -26,7 +26,7 @@ export interface TopicBatch {
   readonly isAll: boolean;
   readonly set: readonly (readonly [key: string, row: unknown])[];
   readonly gone: readonly string[];
-  readonly refusal?: Refusal;
+  readonly refusal?: ApiRefusal;
 }
 
 /** What changed since the last batch. */

@@ -1,11 +1,11 @@
 /** What one page has not received yet. A page that is slow or hidden gets the newest rows once, not every change. */
 
-import type { Refusal, Topic } from "../../../src/console/protocol.ts";
+import type { Topic, ApiRefusal } from "../../../src/console/protocol.ts";
 import type { Batch, LinkState, TopicBatch } from "./messages.ts";
 
 interface Pending {
   isAll: boolean;
-  refusal: Refusal | undefined;
+  refusal: ApiRefusal | undefined;
   readonly set: Map<string, unknown>;
   readonly gone: Set<string>;
 }
@@ -46,7 +46,7 @@ export class Outbox {
     }
   }
 
-  refuse(topic: Topic, refusal: Refusal): void {
+  refuse(topic: Topic, refusal: ApiRefusal): void {
     this.#pending.set(topic, { isAll: true, refusal, set: new Map(), gone: new Set() });
   }
 

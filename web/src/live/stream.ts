@@ -1,12 +1,6 @@
 /** The connection to the server: keeps it, and keeps the rows of all topics that some page shows. */
 import { createParser } from "eventsource-parser";
-import {
-  CONSOLE_HEADER,
-  CONSOLE_PATH,
-  type Refusal,
-  type RowsEvent,
-  type Topic,
-} from "../../../src/console/protocol.ts";
+import { CONSOLE_HEADER, CONSOLE_PATH, type RowsEvent, type Topic, type ApiRefusal } from "../../../src/console/protocol.ts";
 import type { LinkState } from "./messages.ts";
 import type { Outbox } from "./outbox.ts";
 
@@ -19,7 +13,7 @@ const LINGER_MS = 30_000;
 /** The server refuses more. */
 const MAX_TOPICS = 32;
 
-const SIGNED_OUT: Refusal = { code: "SignInNeeded", message: "You have signed out." };
+const SIGNED_OUT: ApiRefusal = { code: "SignInNeeded", message: "You have signed out." };
 const HEADERS = { [CONSOLE_HEADER]: "1", "content-type": "application/json" };
 
 export class LiveStream {

@@ -2,7 +2,6 @@
 
 import { CircleAlert } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
-import type { Refusal } from "../../../src/console/protocol.ts";
 import { ConsoleError } from "../api/request.ts";
 import { Button, Command, CopyButton, WithCommands } from "./buttons.tsx";
 import { useMutation } from "@tanstack/react-query";
@@ -11,6 +10,7 @@ import type { Attention } from "../../../src/console/rows.ts";
 import { mergePatch } from "../api/kube.ts";
 import { useRight } from "../api/session.ts";
 import { Ago, State } from "./states.tsx";
+import type { ApiRefusal } from "../../../src/console/protocol.ts";
 
 /** What the page will show, and the one action that fills it. */
 export function Empty({
@@ -39,7 +39,7 @@ export function Failure({
   error,
   onRetry,
 }: {
-  readonly error: Error | Refusal;
+  readonly error: Error | ApiRefusal;
   readonly onRetry?: () => void;
 }) {
   const code = error instanceof ConsoleError || !(error instanceof Error) ? error.code : error.name;

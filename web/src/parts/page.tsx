@@ -3,7 +3,7 @@
 import { type ReactNode, useEffect, useRef, Suspense } from "react";
 import { Tabs as RadixTabs } from "radix-ui";
 import { Skeleton, Empty, Failure } from "./notices.tsx";
-import type { Refusal } from "../../../src/console/protocol.ts";
+import type { ApiRefusal } from "../../../src/console/protocol.ts";
 
 /** Head of a page: title, what belongs to it, its actions. */
 export function Page({
@@ -45,7 +45,7 @@ export function AbsentPage({
 }: {
   readonly name: string;
   readonly what: string;
-  readonly of: { readonly isSynced: boolean; readonly refusal: Refusal | undefined };
+  readonly of: { readonly isSynced: boolean; readonly refusal: ApiRefusal | undefined };
 }) {
   const why = "It was deleted while this page was open, or the address is wrong.";
   return (

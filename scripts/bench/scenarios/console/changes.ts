@@ -40,10 +40,10 @@ export async function startWatchProxy({ controlPlane, dir }: Plane): Promise<Wat
     { cert, key: readFileSync(path.join(pki, "apiserver.key")) },
     (inbound, outbound) => {
       const { method, headers, url = "/" } = inbound;
-      const forwarded = request(new URL(url, controlPlane.url), { method, headers, ca: cert }, (answer) => {
-        outbound.writeHead(answer.statusCode ?? 502, answer.headers);
-        if (SERVICE_WATCH.test(url)) passEvents(answer, outbound, watches);
-        else answer.pipe(outbound);
+      const forwarded = request(new URL(url, controlPlane.url), { method, headers, ca: cert }, (response) => {
+        outbound.writeHead(response.statusCode ?? 502, response.headers);
+        if (SERVICE_WATCH.test(url)) passEvents(response, outbound, watches);
+        else response.pipe(outbound);
       });
       forwarded.on("error", () => outbound.destroy());
       outbound.on("close", () => forwarded.destroy());
@@ -73,15 +73,15 @@ export async function startWatchProxy({ controlPlane, dir }: Plane): Promise<Wat
 }
 
 /** No change is added within a line. */
-function passEvents(answer: IncomingMessage, outbound: ServerResponse, watches: Set<ServerResponse>): void {
+function passEvents(response: IncomingMessage, outbound: ServerResponse, watches: Set<ServerResponse>): void {
   outbound.flushHeaders();
   watches.add(outbound);
-  answer.on("data", (chunk: Buffer) => {
+  response.on("data", (chunk: Buffer) => {
     outbound.write(chunk);
     if (chunk.at(-1) === LINE_END) watches.add(outbound);
     else watches.delete(outbound);
   });
-  answer.on("close", () => outbound.end());
+  response.on("close", () => outbound.end());
   outbound.on("close", () => watches.delete(outbound));
 }
 

@@ -3,7 +3,7 @@ import { readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { gzipSync } from "node:zlib";
 import { packageRoot } from "../../../../local/package-root.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import type { ConsoleRig } from "./rig.ts";
 
 const FOLDER = path.join(packageRoot(), "dist", "console");
@@ -18,7 +18,7 @@ interface ManifestChunk {
 }
 
 /** The index with everything that it, the overview and the worker import, each file by gzip. */
-export async function measureFirstPageSize(): Promise<Measurement> {
+export async function measureFirstPageSize(): Promise<ScenarioResult> {
   const manifest = JSON.parse(await readFile(path.join(FOLDER, ".vite", "manifest.json"), "utf8")) as Record<
     string,
     ManifestChunk
@@ -54,7 +54,7 @@ const WATCH = `{
   look.observe(document, { childList: true, subtree: true });
 }`;
 
-export async function measureFirstLoad(rig: ConsoleRig): Promise<readonly Measurement[]> {
+export async function measureFirstLoad(rig: ConsoleRig): Promise<readonly ScenarioResult[]> {
   const interactive: number[] = [];
   const listed: number[] = [];
   for (let load = 0; load < LOADS; load += 1) {
@@ -66,7 +66,7 @@ export async function measureFirstLoad(rig: ConsoleRig): Promise<readonly Measur
     await reader.page.locator(".table-row").first().waitFor();
     listed.push(performance.now() - startedMs);
   }
-  const services = rig.farm.services.length;
+  const services = rig.fleet.services.length;
   return [
     measured("console: first page with an empty cache → interactive", "ms", interactive, { p50: 1_000 }),
     measured(`console: page opened → first of ${services} services shown`, "ms", listed),

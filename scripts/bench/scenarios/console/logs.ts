@@ -1,15 +1,15 @@
 /** The tab of a service whose log has 100,000 lines: as many as the page keeps. */
 import { CONSOLE_PATH, type LogLine } from "../../../../src/console/protocol.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import type { ConsoleRig } from "./rig.ts";
 import { heapMb, tabMb } from "./table.ts";
 
 const LINES = 100_000;
 
 /** The lines are put into the browser: services of this rig have no engine. */
-export async function measureLogs(rig: ConsoleRig): Promise<readonly Measurement[]> {
-  const [service] = rig.farm.services;
-  if (service === undefined) throw new Error("the farm has no service");
+export async function measureLogs(rig: ConsoleRig): Promise<readonly ScenarioResult[]> {
+  const [service] = rig.fleet.services;
+  if (service === undefined) throw new Error("the fleet has no service");
   await using reader = await rig.open();
   const { page, context } = reader;
   await page.route(`**${CONSOLE_PATH}/logs*`, (route) =>

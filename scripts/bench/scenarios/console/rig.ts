@@ -11,7 +11,7 @@ import type { Plane } from "../../beds/plane.ts";
 import { type Changes, startChanges, startWatchProxy } from "./changes.ts";
 
 export interface ConsoleRig extends Plane {
-  readonly farm: SyntheticFarm;
+  readonly fleet: SyntheticFarm;
   /** Changes services, so many times a second, until it is stopped. */
   readonly startChanges: (perSecond: number) => Changes;
   readonly server: Part;
@@ -32,15 +32,15 @@ export async function openConsoleRig(hosts: number): Promise<ConsoleRig> {
   return openOn({ fsync: false }, async (plane) => {
     const { kubeconfig } = plane.controlPlane;
     const counts = { hosts, services: SERVICES_PER_HOST * hosts, nodes: Math.floor(hosts / HOSTS_PER_NODE) };
-    const farm = plane.use(await startSyntheticFarm(kubeconfig, counts));
+    const fleet = plane.use(await startSyntheticFarm(kubeconfig, counts));
     const proxy = plane.use(await startWatchProxy(plane));
     const flags = ["--kubeconfig", proxy.kubeconfig, "--port", "0", "--health-port", "0"];
     const server = plane.start("server", ...flags);
     const ports = await portsOf(server);
     await until(
       async () => {
-        const answer = await fetch(`http://127.0.0.1:${ports.health}/readyz`);
-        if (!answer.ok) throw new Error(await answer.text());
+        const response = await fetch(`http://127.0.0.1:${ports.health}/readyz`);
+        if (!response.ok) throw new Error(await response.text());
       },
       { timeoutMs: LIMIT_MS },
     );
@@ -52,8 +52,8 @@ export async function openConsoleRig(hosts: number): Promise<ConsoleRig> {
     const token = (name: string, rights?: Rights) => tokenFor({ objects }, name, rights);
     const administrator = await token("bench");
     const open = (before?: string) => openPage(browser, url, { token: administrator, before });
-    const changes = (perSecond: number) => startChanges(farm.written, perSecond, proxy.send);
-    return { ...plane, farm, startChanges: changes, server, url, browser, token, open };
+    const changes = (perSecond: number) => startChanges(fleet.written, perSecond, proxy.send);
+    return { ...plane, fleet, startChanges: changes, server, url, browser, token, open };
   });
 }
 

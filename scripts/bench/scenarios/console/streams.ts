@@ -1,7 +1,7 @@
 /** Twenty consoles: what their streams add to the server's memory, and what computing for them costs. */
 import { setTimeout as pause } from "node:timers/promises";
 import { CONSOLE_HEADER, CONSOLE_PATH, type Topic } from "../../../../src/console/protocol.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import { cpuSeconds, megabytes } from "../idle.ts";
 import type { ConsoleRig } from "./rig.ts";
 
@@ -14,7 +14,7 @@ const SAMPLE_MS = 250;
 const SETTLE_MS = 20_000;
 
 /** Each with a ServiceAccount of its own: nothing is shared but the questions. */
-export async function measureStreams(rig: ConsoleRig): Promise<readonly Measurement[]> {
+export async function measureConsoleStreams(rig: ConsoleRig): Promise<readonly ScenarioResult[]> {
   const { pid } = rig.server;
   const cookies: string[] = [];
   for (let index = 0; index < CONSOLES; index += 1)
@@ -51,13 +51,13 @@ export async function measureStreams(rig: ConsoleRig): Promise<readonly Measurem
 }
 
 async function signIn(url: string, token: string): Promise<string> {
-  const answer = await fetch(`${url}${CONSOLE_PATH}/session`, {
+  const response = await fetch(`${url}${CONSOLE_PATH}/session`, {
     method: "POST",
     headers: { [CONSOLE_HEADER]: "1", origin: url, "content-type": "application/json" },
     body: JSON.stringify({ token }),
   });
-  if (!answer.ok) throw new Error(`the sign-in is refused: ${answer.status} ${await answer.text()}`);
-  return answer.headers
+  if (!response.ok) throw new Error(`the sign-in is refused: ${response.status} ${await response.text()}`);
+  return response.headers
     .getSetCookie()
     .map((cookie) => cookie.split(";")[0])
     .join("; ");
@@ -65,10 +65,10 @@ async function signIn(url: string, token: string): Promise<string> {
 
 /** Reads as fast as it comes, and keeps nothing. */
 async function follow(url: string, cookie: string, signal: AbortSignal): Promise<void> {
-  const answer = await fetch(`${url}${CONSOLE_PATH}/stream?topics=${TOPICS.join(",")}`, {
+  const response = await fetch(`${url}${CONSOLE_PATH}/stream?topics=${TOPICS.join(",")}`, {
     headers: { [CONSOLE_HEADER]: "1", cookie },
     signal,
   });
-  if (!answer.ok || answer.body === null) throw new Error(`the stream is refused: ${answer.status}`);
-  for await (const _ of answer.body) signal.throwIfAborted();
+  if (!response.ok || response.body === null) throw new Error(`the stream is refused: ${response.status}`);
+  for await (const _ of response.body) signal.throwIfAborted();
 }

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { CDPSession } from "playwright-core";
 import type { ConsolePage } from "../../../../test/bed/console/browser.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import type { ConsoleRig } from "./rig.ts";
 
 const CHANGES_PER_SECOND = 200;
@@ -22,11 +22,11 @@ const OBSERVE = `{
   new PerformanceObserver(note).observe({ type: "long-animation-frame" });
 }`;
 
-export async function measureTable(rig: ConsoleRig): Promise<readonly Measurement[]> {
+export async function measureTable(rig: ConsoleRig): Promise<readonly ScenarioResult[]> {
   await using reader = await rig.open(OBSERVE);
   await reader.open("/services");
   await reader.page.locator(".table-row").first().waitFor();
-  const title = `console, ${rig.farm.hosts.length} hosts × ${rig.farm.services.length} services`;
+  const title = `console, ${rig.fleet.hosts.length} hosts × ${rig.fleet.services.length} services`;
   await pause(SETTLE_MS);
   const quiet = await framesWhile(reader, () => scroll(reader));
   const changes = rig.startChanges(CHANGES_PER_SECOND);
@@ -72,7 +72,7 @@ async function measureMemory(
   { browser }: ConsoleRig,
   { page, context }: ConsolePage,
   title: string,
-): Promise<readonly Measurement[]> {
+): Promise<readonly ScenarioResult[]> {
   const session = await context.newCDPSession(page);
   await session.send("Performance.enable");
   const system = await browser.newBrowserCDPSession();

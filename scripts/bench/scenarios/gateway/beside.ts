@@ -2,7 +2,7 @@
 
 import { Agent } from "node:http";
 import type { GatewayBed } from "../../beds/gateway.ts";
-import { figuresOf, type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult, summaryOf } from "../../beds/measurement.ts";
 import { type OtherProxy, startLiteLlm, startNginx, startPlainEnvoy } from "../../beds/proxies.ts";
 import { addedTo, type GatewayWays, SERVICE, timesOf } from "./latency.ts";
 import { ask, chatPath, type Way } from "./requests.ts";
@@ -16,7 +16,7 @@ const SHARE = { max: 0.1 };
 export async function measureBeside(
   bed: GatewayBed,
   { direct, gateway }: Pick<GatewayWays, "direct" | "gateway">,
-): Promise<readonly Measurement[]> {
+): Promise<readonly ScenarioResult[]> {
   const upstream = new URL(direct.url).host;
   const nginx = await wayOf("nginx", await startNginx(bed, upstream));
   const envoy = await wayOf("Envoy alone", await startPlainEnvoy(bed, bed.gateway.envoy, upstream));
@@ -36,7 +36,7 @@ export async function measureBeside(
     row("LiteLLM", liteLlm),
   ];
   if (typeof liteLlm === "string") return rows;
-  const share = figuresOf(added(gateway)).p50 / figuresOf(added(liteLlm)).p50;
+  const share = summaryOf(added(gateway)).p50 / summaryOf(added(liteLlm)).p50;
   return [...rows, measured(`gateway, ${name}, to that of LiteLLM`, "ratio", [share], SHARE)];
 }
 

@@ -1,6 +1,6 @@
-/** What a request costs in CPU time at a rate that the machine keeps up with. */
+/** CPU time of a request, at a rate that the machine keeps up with. */
 import type { BenchGateway } from "../../beds/gateway.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import { cpuSeconds } from "../idle.ts";
 import { promptOf } from "./latency.ts";
 import { askAtPace, closeConnections, openConnections, type Way } from "./requests.ts";
@@ -9,7 +9,7 @@ const BYTES = 2_000;
 const PACE = { perSecond: 200, requests: 2_000 };
 
 /** One row each for the decision service and Envoy. */
-export async function measureCosts(gateway: BenchGateway, way: Way): Promise<readonly Measurement[]> {
+export async function measureCosts(gateway: BenchGateway, way: Way): Promise<readonly ScenarioResult[]> {
   const pids = { "decision service": gateway.part().pid, Envoy: gateway.envoyPid() };
   const connections = openConnections();
   const body = promptOf(BYTES);

@@ -2,7 +2,7 @@
 import { INFERENCE_SERVICES } from "../../../../src/api/kinds.ts";
 import { must } from "../../../../test/bed/must.ts";
 import { type GatewayBed, serveAt } from "../../beds/gateway.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import { NAMESPACE } from "../../beds/plane.ts";
 import { createBenchKey } from "./keys.ts";
 import { ask, chatPath, closeConnections, openConnections, type Way } from "./requests.ts";
@@ -13,7 +13,7 @@ const PAIRS = [
     { clients: 1, weight: 1 },
     { clients: 100, weight: 1 },
   ],
-  // One client alone cannot have more than every second answer of a slot.
+  // One client alone cannot have more than every second use of a slot.
   [
     { clients: 50, weight: 3 },
     { clients: 50, weight: 1 },
@@ -26,8 +26,8 @@ interface Contender {
 }
 
 /** One row per pair. */
-export async function measureFairness(bed: GatewayBed): Promise<readonly Measurement[]> {
-  const rows: Measurement[] = [];
+export async function measureFairness(bed: GatewayBed): Promise<readonly ScenarioResult[]> {
+  const rows: ScenarioResult[] = [];
   for (const [index, pair] of PAIRS.entries()) rows.push(await measurePair(bed, `fair-${index}`, pair));
   return rows;
 }
@@ -36,7 +36,7 @@ async function measurePair(
   bed: GatewayBed,
   service: string,
   [first, second]: readonly [Contender, Contender],
-): Promise<Measurement> {
+): Promise<ScenarioResult> {
   const open = async (name: string, { clients, weight }: Contender) => {
     const headers = await createBenchKey(bed, `${service}-${name}`, weight);
     return { clients, way: { name, url: chatPath(bed.gateway.url), headers } };
@@ -47,7 +47,7 @@ async function measurePair(
   must(await bed.client.jsonPatch(INFERENCE_SERVICES, { name: service, namespace: NAMESPACE }, slots));
   const until = performance.now() + LOAD_MS;
   const [ofFirst = 0, ofSecond = 0] = await Promise.all(
-    [one, other].map(({ clients, way }) => answersUntil(until, way, clients, service)),
+    [one, other].map(({ clients, way }) => countResponses(until, way, clients, service)),
   );
   const share = ofFirst / (ofFirst + ofSecond);
   const off = Math.abs((share * (first.weight + second.weight)) / first.weight - 1) * 100;
@@ -55,19 +55,19 @@ async function measurePair(
   return measured(`${name}: share of the first, off its weight`, "%", [off], { max: 10 });
 }
 
-async function answersUntil(until: number, way: Way, clients: number, model: string): Promise<number> {
+async function countResponses(until: number, way: Way, clients: number, model: string): Promise<number> {
   const connections = openConnections(clients);
   // A stream of 50 ms: as from an engine, the slot is the limit and not the machine.
   const body = JSON.stringify({ model, stream: true, tokens: 5, everyMs: 10 });
-  let answered = 0;
+  let succeeded = 0;
   await Promise.all(
     connections.map(async (agent) => {
       while (performance.now() < until) {
         await ask(way, agent, body);
-        if (performance.now() < until) answered += 1;
+        if (performance.now() < until) succeeded += 1;
       }
     }),
   );
   closeConnections(connections);
-  return answered;
+  return succeeded;
 }

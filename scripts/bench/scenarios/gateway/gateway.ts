@@ -1,8 +1,7 @@
-/** What the gateway costs and what it keeps, with a real Envoy and decision service. */
+/** Cost and memory of the gateway, with a real Envoy and decision service. */
 import { Agent } from "node:http";
 import { until } from "../../../../test/bed/until.ts";
 import { type GatewayBed, openGatewayBed, serveAt } from "../../beds/gateway.ts";
-import type { Measurement } from "../../beds/measurement.ts";
 import { measureBeside } from "./beside.ts";
 import { measureCosts } from "./costs.ts";
 import { measureFairness } from "./fairness.ts";
@@ -14,12 +13,13 @@ import { ask, chatPath } from "./requests.ts";
 import { measureScale } from "./scale.ts";
 import { measureStreams } from "./streams.ts";
 import { measureWakes } from "./wake.ts";
+import type { ScenarioResult } from "../../beds/measurement.ts";
 
-export async function measureGateway(): Promise<readonly Measurement[]> {
+export async function measureGateway(): Promise<readonly ScenarioResult[]> {
   return [...(await measureDaemons()), ...(await measureWakes())];
 }
 
-async function measureDaemons(): Promise<readonly Measurement[]> {
+async function measureDaemons(): Promise<readonly ScenarioResult[]> {
   await using bed = await openGatewayBed();
   const ways = await openWays(bed);
   const latency = await measureLatency(ways);

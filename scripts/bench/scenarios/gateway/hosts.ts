@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ENDPOINT_SLICES } from "../../../../src/kube/kinds.ts";
 import { must } from "../../../../test/bed/must.ts";
 import { type GatewayBed, serveAt, sliceOf } from "../../beds/gateway.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import { startPacedDaemon } from "../../beds/paced-daemon.ts";
 import { NAMESPACE } from "../../beds/plane.ts";
 import { ask, closeConnections, openConnections, type Way } from "./requests.ts";
@@ -22,7 +22,7 @@ const WITHDRAWN_MS = 500;
 const BODY = JSON.stringify({ model: PAIR, stream: true, tokens: 10, everyMs: 20 });
 
 /** `way` has a key. */
-export async function measureHostKills(bed: GatewayBed, way: Way): Promise<readonly Measurement[]> {
+export async function measureHostKills(bed: GatewayBed, way: Way): Promise<readonly ScenarioResult[]> {
   await serveAt(bed, PAIR, (await bed.startDaemon()).port, way.headers);
   let own = 0;
   let others = 0;
@@ -60,7 +60,7 @@ async function addSlice({ client, address }: GatewayBed, name: string, port: num
 }
 
 /** A second host of a service, which stays alive: from the write of its slice until requests reach it, or the last one has. */
-async function measureSlices(bed: GatewayBed, way: Way): Promise<readonly Measurement[]> {
+async function measureSlices(bed: GatewayBed, way: Way): Promise<readonly ScenarioResult[]> {
   await using daemon = await startPacedDaemon(bed.address);
   const connections = openConnections(1);
   const [agent] = connections;
@@ -112,13 +112,13 @@ function startRequests(way: Way) {
     const agent = connections[sent.length % connections.length];
     if (agent === undefined) return;
     const sentAt = performance.now();
-    const answer = ask(way, agent, BODY).then(
+    const response = ask(way, agent, BODY).then(
       () => {},
       (error: unknown) => {
         failed.push({ sentAt, error: String(error) });
       },
     );
-    sent.push(answer);
+    sent.push(response);
   }, 1_000 / PER_SECOND);
   return {
     stop: async (): Promise<readonly Failed[]> => {

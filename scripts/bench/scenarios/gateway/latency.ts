@@ -1,14 +1,6 @@
 /** Time that a way adds to a request, against direct requests of the same run. */
-import { figuresOf, type Measurement, measured } from "../../beds/measurement.ts";
-import {
-  ask,
-  askAtPace,
-  CONNECTIONS,
-  closeConnections,
-  openConnections,
-  type Pace,
-  type Way,
-} from "./requests.ts";
+import { measured, type ScenarioResult, summaryOf } from "../../beds/measurement.ts";
+import { ask, askAtPace, CONNECTIONS, closeConnections, openConnections, type Pace, type Way } from "./requests.ts";
 
 /** What two cores do without a queue: it would be measured instead of the way. */
 const SMALL = { bytes: 2_000, pace: { perSecond: 200, requests: 400 } };
@@ -27,7 +19,7 @@ export async function measureLatency({
   direct,
   gateway,
   service,
-}: GatewayWays): Promise<readonly Measurement[]> {
+}: GatewayWays): Promise<readonly ScenarioResult[]> {
   const small = await timesOf([direct, gateway], SMALL.bytes, SMALL.pace);
   const large = await timesOf([direct, gateway, service], LARGE.bytes, LARGE.pace);
   const name = (kb: number, { perSecond }: Pace) =>
@@ -79,22 +71,22 @@ export async function timesOf(
   return (way) => times.get(way) ?? [];
 }
 
-/** One figure per block. */
+/** One value per block. */
 export function addedTo(direct: Blocks, other: Blocks, statistic: "p50" | "p99"): readonly number[] {
-  return other.map((times, block) => figuresOf(times)[statistic] - figuresOf(direct[block] ?? [])[statistic]);
+  return other.map((times, block) => summaryOf(times)[statistic] - summaryOf(direct[block] ?? [])[statistic]);
 }
 
-/** Every client sends its next request when it has its answer: what the cores allow, which says nothing of the delay. */
-async function measureFlood(way: Way): Promise<Measurement> {
+/** Every client sends its next request when it has its response: what the cores allow, which says nothing of the delay. */
+async function measureFlood(way: Way): Promise<ScenarioResult> {
   const connections = openConnections();
   const body = promptOf(SMALL.bytes);
-  let answered = 0;
+  let succeeded = 0;
   const startedAt = performance.now();
   await Promise.all(
     connections.map(async (agent) => {
       while (performance.now() - startedAt < FLOOD_MS) {
         await ask(way, agent, body);
-        answered += 1;
+        succeeded += 1;
       }
     }),
   );
@@ -103,7 +95,7 @@ async function measureFlood(way: Way): Promise<Measurement> {
   return measured(
     `gateway, prompt of 2 KB, ${CONNECTIONS} clients without a pace: ${way.name}`,
     "requests/s",
-    [answered / seconds],
+    [succeeded / seconds],
   );
 }
 

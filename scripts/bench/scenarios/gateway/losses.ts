@@ -1,10 +1,10 @@
-/** What clients see of kills and restarts of the decision service, of upgrades of Envoy, and of new services and keys. */
+/** Requests that fail during kills and restarts of the decision service, of upgrades of Envoy, and of new services and keys. */
 import { constants } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type GatewayBed, serveAt } from "../../beds/gateway.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import { createBenchKey } from "./keys.ts";
 import { SERVICE } from "./latency.ts";
 import { ask, closeConnections, openConnections, type Way } from "./requests.ts";
@@ -20,7 +20,7 @@ const BETWEEN_UPGRADES_MS = 10_000;
 const PAUSE_MS = 20;
 
 /** Half of the clients request streams. `way` has a key. */
-export async function measureLosses(bed: GatewayBed, way: Way): Promise<readonly Measurement[]> {
+export async function measureLosses(bed: GatewayBed, way: Way): Promise<readonly ScenarioResult[]> {
   const load = startClients(way);
   for (let kill = 0; kill < KILLS; kill += 1) {
     await bed.gateway.part().kill("SIGKILL");
@@ -42,11 +42,11 @@ export async function measureLosses(bed: GatewayBed, way: Way): Promise<readonly
   const headers = await createBenchKey(bed, "added");
   await serveAt(bed, "added", port, headers);
   await pause(BETWEEN_MS);
-  const { answered, failures } = await load.stop();
+  const { succeeded, failures } = await load.stop();
   for (const failure of new Set(failures)) console.error(failure);
   const name = `gateway, ${KILLS} kills of the decision service, ${UPGRADES} upgrades of Envoy with a changed setting, a new service and key`;
   return [
-    measured(`${name}: all requests`, "requests", [answered + failures.length]),
+    measured(`${name}: all requests`, "requests", [succeeded + failures.length]),
     measured(`${name}: failed or truncated`, "requests", [failures.length], { max: 0 }),
   ];
 }
@@ -54,14 +54,14 @@ export async function measureLosses(bed: GatewayBed, way: Way): Promise<readonly
 function startClients(way: Way) {
   const connections = openConnections(CLIENTS);
   const failures: string[] = [];
-  let answered = 0;
+  let succeeded = 0;
   let isOver = false;
   const clients = connections.map(async (agent, index) => {
     const body = JSON.stringify({ model: SERVICE, ...(index % 2 === 0 && STREAM) });
     while (!isOver) {
       await ask(way, agent, body).then(
         () => {
-          answered += 1;
+          succeeded += 1;
         },
         (error: unknown) => failures.push(`${new Date().toISOString()} ${String(error)}`),
       );
@@ -73,7 +73,7 @@ function startClients(way: Way) {
       isOver = true;
       await Promise.all(clients);
       closeConnections(connections);
-      return { answered, failures };
+      return { succeeded, failures };
     },
   };
 }

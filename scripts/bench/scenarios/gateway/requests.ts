@@ -1,4 +1,4 @@
-/** Requests of chat completions, and when their answers and tokens arrived. */
+/** Requests of chat completions, and when their responses and tokens arrived. */
 import { Agent, request } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { createRandom } from "../../../../test/bed/random.ts";
@@ -11,7 +11,7 @@ export interface Way {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface Answer {
+export interface ChatResponse {
   readonly ms: number;
   /** The last bytes received. */
   readonly text: string;
@@ -34,8 +34,8 @@ export function chatPath(base: string): string {
   return `${base}/v1/chat/completions`;
 }
 
-/** Rejects unless the answer is whole. */
-export function ask(way: Way, agent: Agent, body: string | Buffer): Promise<Answer> {
+/** Rejects unless the response is whole. */
+export function ask(way: Way, agent: Agent, body: string | Buffer): Promise<ChatResponse> {
   const startedAt = performance.now();
   return new Promise((resolve, reject) => {
     const length = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
@@ -51,7 +51,7 @@ export function ask(way: Way, agent: Agent, body: string | Buffer): Promise<Answ
       response.once("error", reject).once("end", () => {
         const isWhole = response.statusCode === 200 && /data: \[DONE\]\n\n$|"choices"/.test(text);
         if (isWhole) resolve({ ms: performance.now() - startedAt, text, delaysMs });
-        else reject(new Error(`no whole answer of ${way.name}: ${response.statusCode} ${text}`));
+        else reject(new Error(`incomplete response of ${way.name}: ${response.statusCode} ${text}`));
       });
     });
     call.end(body);
@@ -64,7 +64,7 @@ export interface Pace {
 }
 
 /**
- * Sends at random moments of a set rate, on one connection after the other, and never waits for an answer. The moments are the
+ * Sends at random moments of a set rate, on one connection after the other, and never waits for a response. The moments are the
  * same in each call.
  */
 export async function askAtPace(
@@ -74,17 +74,17 @@ export async function askAtPace(
   { perSecond, requests }: Pace,
 ): Promise<readonly number[]> {
   const random = createRandom(1);
-  const answers: Promise<Answer>[] = [];
+  const responses: Promise<ChatResponse>[] = [];
   let next = performance.now();
   for (let sent = 0; sent < requests; sent += 1) {
     const agent = connections[sent % connections.length];
     if (agent === undefined) throw new Error("there is no connection");
-    const answer = ask(way, agent, body);
+    const response = ask(way, agent, body);
     // A failure is reported when all are sent, not where nothing waits for it yet.
-    answer.catch(() => {});
-    answers.push(answer);
+    response.catch(() => {});
+    responses.push(response);
     next += random.exponential(1_000 / perSecond);
     await pause(Math.max(0, next - performance.now()));
   }
-  return (await Promise.all(answers)).map(({ ms }) => ms);
+  return (await Promise.all(responses)).map(({ ms }) => ms);
 }

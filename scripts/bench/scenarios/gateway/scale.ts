@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ENDPOINT_SLICES } from "../../../../src/kube/kinds.ts";
 import { must } from "../../../../test/bed/must.ts";
 import { createServed, type GatewayBed, serveAt, sliceOf } from "../../beds/gateway.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import { NAMESPACE } from "../../beds/plane.ts";
 import { inParallel } from "../../beds/scripted-fleet.ts";
 import { megabytes } from "../idle.ts";
@@ -23,7 +23,7 @@ const BETWEEN_MS = 30;
 const PORT = 9;
 
 /** `way` has a key. */
-export async function measureScale(bed: GatewayBed, way: Way): Promise<readonly Measurement[]> {
+export async function measureScale(bed: GatewayBed, way: Way): Promise<readonly ScenarioResult[]> {
   await inParallel(SERVICES, async (index) => {
     const name = `of-many-${index}`;
     await createServed(bed, name);
@@ -49,7 +49,7 @@ export async function measureScale(bed: GatewayBed, way: Way): Promise<readonly 
 }
 
 /** Its own process, without Envoy. */
-function memoryOf({ gateway }: GatewayBed, name: string): readonly Measurement[] {
+function memoryOf({ gateway }: GatewayBed, name: string): readonly ScenarioResult[] {
   const { pid } = gateway.part();
   return [
     measured(`${name}: anonymous`, "MB", [megabytes(pid, "RssAnon")], { max: 120 }),
@@ -57,7 +57,7 @@ function memoryOf({ gateway }: GatewayBed, name: string): readonly Measurement[]
   ];
 }
 
-/** One endpoint moves between two daemons. From the moment at which its write is sent until an answer of the new one has arrived. */
+/** One endpoint moves between two daemons. From the moment at which its write is sent until a response of the new one has arrived. */
 async function measureChanges(bed: GatewayBed, way: Way): Promise<readonly number[]> {
   const ports = [(await bed.startDaemon()).port, (await bed.startDaemon()).port] as const;
   await serveAt(bed, MOVING, ports[0], way.headers);

@@ -1,5 +1,5 @@
 /** Streams at the pace of an engine, direct and through the gateway in turn. */
-import { figuresOf, type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult, summaryOf } from "../../beds/measurement.ts";
 import { type GatewayWays, SERVICE } from "./latency.ts";
 import { ask, CONNECTIONS, closeConnections, openConnections, type Way } from "./requests.ts";
 
@@ -9,13 +9,13 @@ const PACED = { tokens: 100, everyMs: 20 };
 export async function measureStreams({
   direct,
   gateway,
-}: Pick<GatewayWays, "direct" | "gateway">): Promise<readonly Measurement[]> {
+}: Pick<GatewayWays, "direct" | "gateway">): Promise<readonly ScenarioResult[]> {
   const connections = openConnections();
   const body = Buffer.from(JSON.stringify({ model: SERVICE, stream: true, ...PACED }));
   const run = async (way: Way) => {
     const startedAt = performance.now();
-    const answers = await Promise.all(connections.map((agent) => ask(way, agent, body)));
-    return { ms: performance.now() - startedAt, delays: answers.flatMap(({ delaysMs }) => delaysMs) };
+    const responses = await Promise.all(connections.map((agent) => ask(way, agent, body)));
+    return { ms: performance.now() - startedAt, delays: responses.flatMap(({ delaysMs }) => delaysMs) };
   };
   await run(gateway);
   const ratios: number[] = [];
@@ -25,7 +25,7 @@ export async function measureStreams({
     const one = await run(direct);
     const other = await run(gateway);
     ratios.push(other.ms / one.ms);
-    later.push(figuresOf(other.delays).p99 - figuresOf(one.delays).p99);
+    later.push(summaryOf(other.delays).p99 - summaryOf(one.delays).p99);
     delays.direct.push(...one.delays);
     delays.gateway.push(...other.delays);
   }

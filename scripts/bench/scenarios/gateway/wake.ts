@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { INFERENCE_SERVICES } from "../../../../src/api/kinds.ts";
 import { type Bed, openBed } from "../../beds/bed.ts";
 import { startBenchGateway } from "../../beds/gateway.ts";
-import { type Measurement, measured } from "../../beds/measurement.ts";
+import { measured, type ScenarioResult } from "../../beds/measurement.ts";
 import { NAMESPACE } from "../../beds/plane.ts";
 import { healthyIn } from "../start.ts";
 import { ask, chatPath, closeConnections, openConnections, type Way } from "./requests.ts";
@@ -23,7 +23,7 @@ const SPEC = {
   idle: { afterMinutes: 1, minimumResidencySeconds: 0 },
 };
 
-export async function measureWakes(): Promise<readonly Measurement[]> {
+export async function measureWakes(): Promise<readonly ScenarioResult[]> {
   await using bed = await openBed();
   const names = [...ALONE, CROWDED];
   for (const name of names) await bed.createService(name, SPEC);
@@ -38,9 +38,9 @@ export async function measureWakes(): Promise<readonly Measurement[]> {
   for (const name of ALONE) {
     // What came before needs the cores for a moment.
     await pause(SETTLE_MS);
-    const { answerMs, engineMs } = await wake(bed, way, name);
-    waits.push(answerMs);
-    later.push(answerMs - engineMs);
+    const { responseMs, engineMs } = await wake(bed, way, name);
+    waits.push(responseMs);
+    later.push(responseMs - engineMs);
   }
   const connections = openConnections(WAITING);
   await Promise.all(connections.map((agent) => ask(way, agent, bodyFor(CROWDED))));
@@ -59,18 +59,18 @@ export async function measureWakes(): Promise<readonly Measurement[]> {
 
 /** The engine's own time is from the start of its process to the first 200 of /health, and a first token asked of it directly. */
 async function wake(bed: Bed, way: Way, name: string) {
-  const answer = ask(way, new Agent(), bodyFor(name));
-  const [{ ms }, started] = await Promise.all([answer, startOf(bed, name, Date.now())]);
+  const response = ask(way, new Agent(), bodyFor(name));
+  const [{ ms }, started] = await Promise.all([response, startOf(bed, name, Date.now())]);
   const direct = { name: "engine", url: chatPath(`http://127.0.0.1:${started.port}`) };
   const token = await ask(direct, new Agent(), bodyFor(name));
-  return { answerMs: ms, engineMs: started.ms + token.ms };
+  return { responseMs: ms, engineMs: started.ms + token.ms };
 }
 
 /** The replica may be another than before. The shim writes the file right after it has started the engine. */
 async function startOf(bed: Bed, name: string, sinceMs: number) {
   for (;;) {
     for (const { metadata } of bed.replicasOf(name)) {
-      const dir = path.join(bed.farm.stateDir, "engines", metadata.uid ?? "");
+      const dir = path.join(bed.fleet.stateDir, "engines", metadata.uid ?? "");
       const startedMs = statSync(path.join(dir, "pid"), { throwIfNoEntry: false })?.mtimeMs ?? 0;
       if (startedMs > sinceMs) {
         const { at, port } = await healthyIn(dir);

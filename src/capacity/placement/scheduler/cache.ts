@@ -4,7 +4,7 @@ import { compareText } from "../../../util/text.ts";
 import { DEFAULT_SCORE_WEIGHTS, type ScoreWeights } from "../../score.ts";
 import type { HostClaim, HostFacts } from "../types.ts";
 import { type HostInfo, newHostInfo, refreshHostInfo } from "./host-info.ts";
-import { type Compare, insertSorted, removeSorted } from "./sorted.ts";
+import { insertSorted, removeSorted, type Comparator } from "./sorted.ts";
 
 export interface SchedulerCache {
   /** Weights of the score of machines. */
@@ -223,7 +223,7 @@ function setWeights({ byModel }: SchedulerCache, info: HostInfo, weights: HostIn
   }
 }
 
-function bySpeed(key: string): Compare<HostInfo> {
+function bySpeed(key: string): Comparator<HostInfo> {
   return (a, b) => (b.weights.get(key) ?? 0) - (a.weights.get(key) ?? 0) || compareText(a.name, b.name);
 }
 

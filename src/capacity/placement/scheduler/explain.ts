@@ -1,18 +1,11 @@
-/** Explains why a slot has no host: the nearest misses with their figures, and the number of hosts per reason. */
+/** Explains why a slot has no host: the nearest misses with their numbers, and the number of hosts per reason. */
 
 import type { ErrorCode } from "../../../api/errors.ts";
 import { backendOfEntry } from "../../../engines/generic/backend-entry.ts";
 import { installHintOf } from "../../../engines/registry.ts";
 import { formatBytes } from "../../../util/bytes.ts";
 import { compareText } from "../../../util/text.ts";
-import {
-  type FilterRejection,
-  filters,
-  firstRefusal,
-  isAllowedBy,
-  memoryShortageText,
-  missingBytes,
-} from "../filters.ts";
+import { filters, firstRefusal, isAllowedBy, memoryShortageText, missingBytes, type FilterRefusal } from "../filters.ts";
 import type { Demand, PlacementMiss, Unplaced } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
 import { freeFor, type HostInfo, isClaimLeaving, siblingsOn } from "./host-info.ts";
@@ -22,7 +15,7 @@ import { isReservedAgainst } from "./search.ts";
 const MAX_MISSES = 10;
 
 /** A miss with its sort keys; without a message if memory is insufficient. */
-interface RankedMiss extends FilterRejection {
+interface RankedMiss extends FilterRefusal {
   readonly info: HostInfo;
   readonly missing: number;
 }
@@ -80,10 +73,7 @@ function describeMiss({ info, code, message, missing }: RankedMiss, slot: Pendin
   return { host, code, message: words, shortBytes: missing };
 }
 
-function earlier(
-  a: FilterRejection | undefined,
-  b: FilterRejection | undefined,
-): FilterRejection | undefined {
+function earlier(a: FilterRefusal | undefined, b: FilterRefusal | undefined): FilterRefusal | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return a.passed < b.passed ? a : b;
 }

@@ -1,5 +1,5 @@
 /** A host in the scheduler cache, with sums over its replicas that are updated only when they change. */
-import { type FilterRejection, firstRefusal, NO_CONTEXT } from "../filters.ts";
+import { firstRefusal, NO_CONTEXT, type FilterRefusal } from "../filters.ts";
 import { utilizationOf } from "../machine.ts";
 import { type Demand, type HostClaim, type HostFacts, needBytes } from "../types.ts";
 import type { PendingSlot } from "./queue.ts";
@@ -10,7 +10,7 @@ export interface HostInfo {
   /** Key of all facts that a score depends on, for the index of the cache. Empty without a known budget. */
   shape: string;
   /** Reason why no replica can be scheduled on the host. */
-  refused: FilterRejection | undefined;
+  refused: FilterRefusal | undefined;
   /** Models on its disk by source and by checksum, with tokens per second by source. */
   weights: ReadonlyMap<string, number | undefined>;
   readonly claims: Map<string, HostClaim>;

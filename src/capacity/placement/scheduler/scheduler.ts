@@ -1,7 +1,7 @@
 /**
  * The scheduler: a cache of hosts with their claims, and a queue of pending slots, which are kept between passes.
  * A pass considers only changes since the last one: new demands, and hosts that may have more free memory.
- * It uses neither a clock nor effects: the same calls return the same answers.
+ * It uses neither a clock nor effects: the same calls return the same results.
  */
 import type { ScoreWeights } from "../../score.ts";
 import type { Demand, HostClaim, HostFacts, Placed, Preemption, Unplaced } from "../types.ts";
@@ -12,7 +12,7 @@ import { explain } from "./explain.ts";
 import { newQueue, pendingSlotsOf, positionsOf } from "./queue.ts";
 import { type HostsRoom, roomOnHosts, wouldHaveRoom } from "./what-if.ts";
 
-/** Number of services at the head of the queue that are reported when figures or positions change; others are reported at their next pass. */
+/** Number of services at the head of the queue that are reported when reasons or positions change; others are reported at their next pass. */
 const REPORTED = 100;
 /** Minimum interval between these reports. */
 const REPORT_MS = 5_000;
@@ -22,7 +22,7 @@ export interface PassResult {
   readonly placed: readonly Placed[];
   /** Replicas that this pass chose for preemption. */
   readonly preempted: readonly Preemption[];
-  /** Services whose answer may have changed. */
+  /** Services whose placement may have changed. */
   readonly changed: readonly string[];
   readonly recheckAfterMs?: number;
 }

@@ -1,14 +1,6 @@
 /** Finds the best host for a slot by filters and scores. The indexes minimize the number of scored hosts. */
 
-import {
-  type MachineScore,
-  type ScoredFigures,
-  type ScoreScale,
-  type ScoreWeights,
-  scoreMachine,
-  scoreOf,
-  scoreRank,
-} from "../../score.ts";
+import { type MachineScore, type ScoreScale, type ScoreWeights, scoreMachine, scoreOf, scoreRank, type ScoreInputs } from "../../score.ts";
 import { firstRefusal } from "../filters.ts";
 import { hostSpeed } from "../machine.ts";
 import { maxScore, placementReason, rateHost, type ScoreContext } from "../scores.ts";
@@ -18,7 +10,7 @@ import { freeFor, type HostInfo, ownBytes, siblingsOn } from "./host-info.ts";
 import { byTurn, type PendingSlot } from "./queue.ts";
 import { lowerBound } from "./sorted.ts";
 
-export interface ScoredHost extends MachineScore, ScoredFigures {
+export interface ScoredHost extends MachineScore, ScoreInputs {
   readonly deviceClass: string | undefined;
 }
 
@@ -71,14 +63,14 @@ export function findHostFor(
   };
 }
 
-/** The figures of a host, and its score by them. */
+/** The score of a host with its inputs. */
 export function machineScoreOf(cache: SchedulerCache, demand: Demand, info: HostInfo): ScoredHost {
   const { deviceClass } = info.facts;
-  const figures = figuresOf(demand, info);
+  const inputs = scoreInputsOf(demand, info);
   return {
     deviceClass,
-    ...figures,
-    ...scoreMachine({ name: info.name, ...figures }, scaleOf(cache, demand), cache.weights),
+    ...inputs,
+    ...scoreMachine({ name: info.name, ...inputs }, scaleOf(cache, demand), cache.weights),
   };
 }
 
@@ -139,10 +131,10 @@ function scoreWithWeights(cache: SchedulerCache, search: Search): boolean {
       const live = hostSpeed({ deviceClass: undefined }, {}, info.weights.get(source));
       // The live rates of the remaining hosts are no higher, or unknown.
       if (cannotWin(search, Math.max(withoutRate, rankOf(search, { ...IDLE, tokensPerSecond: live })))) break;
-      const figures = figuresOf(slot.demand, info);
+      const inputs = scoreInputsOf(slot.demand, info);
       // The other index has an exact bound for hosts without a live rate.
-      const isLive = figures.tokensPerSecond?.basis === "live";
-      if (cannotWin(search, rankOf(search, figures)) || (!isLive && ++unscored > FEW)) continue;
+      const isLive = inputs.tokensPerSecond?.basis === "live";
+      if (cannotWin(search, rankOf(search, inputs)) || (!isLive && ++unscored > FEW)) continue;
       score(search, info);
     }
   }
@@ -230,25 +222,25 @@ function contextOf(search: Search, info: HostInfo): ScoreContext {
     siblings: siblingsOn(info, slot.demand),
     hasWeights,
     isLastHost: lastHosts?.includes(info.name) === true,
-    rank: rankOf(search, figuresOf(slot.demand, info)),
+    rank: rankOf(search, scoreInputsOf(slot.demand, info)),
   };
 }
 
-function figuresOf(demand: Demand, { facts, utilization, weights }: HostInfo): ScoredFigures {
-  const { speeds, weights: wanted } = demand;
+function scoreInputsOf(demand: Demand, { facts, utilization, weights }: HostInfo): ScoreInputs {
+  const { speeds, weights: modelWeights } = demand;
   return {
-    tokensPerSecond: hostSpeed(facts, speeds, weights.get(wanted.source)),
+    tokensPerSecond: hostSpeed(facts, speeds, weights.get(modelWeights.source)),
     utilization,
     cost: facts.cost,
   };
 }
 
-function rankOf({ scale, weights }: Search, figures: ScoredFigures): number {
-  return scoreRank(scoreOf(figures, scale, weights), weights);
+function rankOf({ scale, weights }: Search, inputs: ScoreInputs): number {
+  return scoreRank(scoreOf(inputs, scale, weights), weights);
 }
 
 /** Bytes that are claimed, or promised to nominated slots. */
-export function unavailableBytes(info: HostInfo, slot: PendingSlot): number {
+function unavailableBytes(info: HostInfo, slot: PendingSlot): number {
   const { budget } = info.facts;
   return budget.known ? budget.bytes - freeFor(info, slot) : info.claimedBytes;
 }

@@ -1,6 +1,6 @@
 /** Arrays kept in order by binary search. */
 
-export type Compare<T> = (a: T, b: T) => number;
+export type Comparator<T> = (a: T, b: T) => number;
 
 /** Index of the first item for which `isBefore` is false. */
 export function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolean): number {
@@ -14,13 +14,13 @@ export function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolea
   return low;
 }
 
-export function insertSorted<T>(items: T[], item: T, compare: Compare<T>): void {
+export function insertSorted<T>(items: T[], item: T, compare: Comparator<T>): void {
   const at = lowerBound(items, (other) => compare(other, item) < 0);
   items.splice(at, 0, item);
 }
 
 /** The item must compare in the same way as when it was inserted. */
-export function removeSorted<T>(items: T[], item: T, compare: Compare<T>): void {
+export function removeSorted<T>(items: T[], item: T, compare: Comparator<T>): void {
   const at = lowerBound(items, (other) => compare(other, item) < 0);
   if (items[at] === item) items.splice(at, 1);
 }

@@ -83,14 +83,14 @@ test("whether there is room is what a plan without the others says, and asking c
       for (const host of hosts) scheduler.setHost(host);
       for (const claim of claims) scheduler.setClaim(claim);
       scheduler.pass(0);
-      const answer = scheduler.hasRoom(
+      const isPossible = scheduler.hasRoom(
         demand,
         gone.map(({ replica }) => replica),
         0,
       );
       const left = claims.filter((claim) => !gone.includes(claim));
       const plan = planPlacement({ hosts, claims: left, demands: [demand] }, 0);
-      expect(answer).toBe(plan.placed.length > 0);
+      expect(isPossible).toBe(plan.placed.length > 0);
       expect(scheduler.pending()).toEqual([]);
       expect(scheduler.pass(0)).toEqual({ placed: [], preempted: [], changed: [] });
       // It still counts all claims.

@@ -1,4 +1,4 @@
-/** Determines whether slots would get a host: if some replicas were stopped, or how many now. Changes nothing. */
+/** Answers what-if questions: room after stopping replicas; how many slots fit now. Changes nothing. */
 import { isAllowedBy, REFUSAL_MS } from "../filters.ts";
 import { type Demand, needBytes, type PlacementMiss } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";

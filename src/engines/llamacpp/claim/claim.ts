@@ -49,7 +49,7 @@ export function estimateClaim(
 }
 
 /** Compute buffers of each model that the engine loads, to which the coefficients of a host apply. */
-export function layOut(summary: GgufSummary, settings: ClaimSettings): BufferLayout {
+export function bufferLayoutOf(summary: GgufSummary, settings: ClaimSettings): BufferLayout {
   const overridden = withOverrides(summary, settings.metadataOverrides);
   const { compute: model } = engineBytes(overridden, settings, cacheTypes(settings), AS_LAID_OUT);
   if (settings.draft === undefined) return { model };

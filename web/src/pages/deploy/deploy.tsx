@@ -4,7 +4,6 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, lazyRouteComponent } from "@tanstack/react-router";
 import { Suspense, useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
-import type { CatalogAnswer } from "../../../../src/console/catalog.ts";
 import { CONSOLE_PATH } from "../../../../src/console/protocol.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { requestJson } from "../../api/request.ts";
@@ -23,6 +22,7 @@ import type { DeployYamlProps } from "./yaml-fields.tsx";
 import "./deploy.css";
 import { StartOf } from "../../parts/start/start.tsx";
 import { To } from "../../address/to.tsx";
+import type { CatalogResponse } from "../../../../src/console/catalog.ts";
 
 export function Deploy({ choice, onClose }: { readonly choice: string; readonly onClose: () => void }) {
   const action = useDeploy();
@@ -97,7 +97,8 @@ function Choosing({
   const [yaml, setYaml] = useState<YamlState>();
   const catalog = useQuery({
     queryKey: ["catalog"],
-    queryFn: ({ signal }) => requestJson<CatalogAnswer<CatalogRecord>>(`${CONSOLE_PATH}/catalog`, { signal }),
+    queryFn: ({ signal }) =>
+      requestJson<CatalogResponse<CatalogRecord>>(`${CONSOLE_PATH}/catalog`, { signal }),
     staleTime: 30_000,
   });
   const records = catalog.data?.models ?? NO_RECORDS;

@@ -2,7 +2,7 @@
 
 import { useDeferredValue, useMemo, useState } from "react";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
-import type { CatalogAnswer, CatalogFit } from "../../../../src/console/catalog.ts";
+import type { CatalogFit, CatalogResponse } from "../../../../src/console/catalog.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button, Segments } from "../../parts/buttons.tsx";
 import { Field } from "../../parts/fields.tsx";
@@ -18,7 +18,7 @@ export interface DeployFormProps {
   readonly onChange: (changes: Partial<Choice>) => void;
   readonly meaning: Meaning;
   readonly faults: readonly DeployFault[];
-  readonly catalog: CatalogAnswer<CatalogRecord> | undefined;
+  readonly catalog: CatalogResponse<CatalogRecord> | undefined;
   readonly catalogError: Error | null;
   /** The YAML was edited: the fields have no effect. */
   readonly isOverridden: boolean;
@@ -234,7 +234,7 @@ function CatalogChoice({
   catalog,
   onChoose,
 }: {
-  readonly catalog: CatalogAnswer<CatalogRecord>;
+  readonly catalog: CatalogResponse<CatalogRecord>;
   readonly onChoose: (model: string) => void;
 }) {
   const [words, setWords] = useState("");
@@ -307,7 +307,7 @@ function ChosenModel({
 
 /** With files only; those that fit first, then the newest. Every word must occur. */
 export function foundModels(
-  { models, fits }: CatalogAnswer<CatalogRecord>,
+  { models, fits }: CatalogResponse<CatalogRecord>,
   words: string,
 ): readonly CatalogRecord[] {
   return models

@@ -45,7 +45,7 @@ export function MachineButtons({
   readonly machine: Machine;
   readonly change: MachineChange;
 }) {
-  const [asked, setAsked] = useState<"Cordon" | "Drain">();
+  const [pending, setPending] = useState<"Cordon" | "Drain">();
   const { kind, object } = machine;
   const { name } = object.metadata;
   const right = useRight(
@@ -63,21 +63,21 @@ export function MachineButtons({
   return (
     <>
       <Done>{isDone && !isCordoned ? "Uncordoned: new replicas can start here." : ""}</Done>
-      {isCordoned ? button("Uncordon", () => set(UNCORDON)) : button("Cordon", () => setAsked("Cordon"))}
-      {kind === "Host" && !isDrained && button("Drain", () => setAsked("Drain"))}
+      {isCordoned ? button("Uncordon", () => set(UNCORDON)) : button("Cordon", () => setPending("Cordon"))}
+      {kind === "Host" && !isDrained && button("Drain", () => setPending("Drain"))}
       <Confirm
-        title={`${asked ?? "Cordon"} ${name}?`}
-        look={asked === "Drain" ? "danger" : "primary"}
-        isOpen={asked !== undefined}
-        onClose={() => setAsked(undefined)}
-        act={asked ?? "Cordon"}
+        title={`${pending ?? "Cordon"} ${name}?`}
+        look={pending === "Drain" ? "danger" : "primary"}
+        isOpen={pending !== undefined}
+        onClose={() => setPending(undefined)}
+        act={pending ?? "Cordon"}
         isBusy={isBusy}
         onConfirm={() => {
-          set(asked === "Drain" ? DRAIN : CORDON);
-          setAsked(undefined);
+          set(pending === "Drain" ? DRAIN : CORDON);
+          setPending(undefined);
         }}
       >
-        {kind === "Host" && asked === "Drain" ? (
+        {kind === "Host" && pending === "Drain" ? (
           <DrainEffect replicas={machine.running} />
         ) : (
           <>

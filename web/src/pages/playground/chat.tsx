@@ -62,12 +62,12 @@ export function ChatTab({ offers }: { readonly offers: readonly Offer[] }) {
 
 /** The service of the address first; else the first that is ready. */
 function useChosenService(offers: readonly Offer[], service: string): void {
-  const [asked, setAsked] = useSearchParam("service");
+  const [requested, setRequested] = useSearchParam("service");
   useEffect(() => {
-    const chosen = asked === "" && service === "" ? offers.find(canAsk)?.service : asked;
+    const chosen = requested === "" && service === "" ? offers.find(canAsk)?.service : requested;
     if (chosen !== undefined && chosen !== "") changeConversation({ service: chosen });
-    if (asked !== "") setAsked("");
-  }, [offers, service, asked, setAsked]);
+    if (requested !== "") setRequested("");
+  }, [offers, service, requested, setRequested]);
 }
 
 function Bar({

@@ -22,10 +22,10 @@ export function Composer({
   readonly offer: Offer | undefined;
 }) {
   const [problem, setProblem] = useState<string>();
-  const whyBlind = useBlindness(offer);
+  const blindness = useBlindness(offer);
   const last = turns.at(-1);
   const isAnswering = last?.role === "assistant" && isBusy(last);
-  const hasContent = images.length > 0 ? whyBlind === undefined : draft.trim() !== "";
+  const hasContent = images.length > 0 ? blindness === undefined : draft.trim() !== "";
   const isReady = offer !== undefined && canAsk(offer) && !isAnswering && hasContent;
   const submit = (): void => {
     if (isReady) send();
@@ -45,7 +45,7 @@ export function Composer({
   const take = (event: SyntheticEvent, { files }: DataTransfer): void => {
     if (files.length === 0) return;
     event.preventDefault();
-    if (whyBlind === undefined) void add([...files]);
+    if (blindness === undefined) void add([...files]);
   };
   return (
     <section
@@ -68,10 +68,10 @@ export function Composer({
         onKeyDown={onKey}
       />
       <div className="spread">
-        {whyBlind === undefined ? (
+        {blindness === undefined ? (
           <AttachButton onAdd={(files) => void add(files)} />
         ) : (
-          <span className="muted small">{whyBlind}</span>
+          <span className="muted small">{blindness}</span>
         )}
         {isAnswering ? (
           <Button icon={<Square size={14} aria-hidden />} onClick={stop}>

@@ -8,7 +8,7 @@ import type { ServiceObjects, ServicePod } from "./objects.ts";
 import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import { Ago, State, Timeline, DownloadFigures } from "../../parts/states.tsx";
-import { MachineLink, } from "../../parts/objects/objects.tsx";
+import { MachineLink } from "../../parts/objects/objects.tsx";
 import { Facts } from "../../parts/page.tsx";
 
 export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {

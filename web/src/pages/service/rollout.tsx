@@ -9,7 +9,7 @@ import { stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import { useState } from "react";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
-import { UNDO_PATH, type UndoAnswer } from "../../../../src/console/protocol.ts";
+import { UNDO_PATH, type UndoResponse } from "../../../../src/console/protocol.ts";
 import { requestJson } from "../../api/request.ts";
 import { useRight } from "../../api/session.ts";
 import { Button } from "../../parts/buttons.tsx";
@@ -175,8 +175,8 @@ export function Undo({ service, revision }: UndoProps) {
 
 function UndoDialog({ service, revision, onClose }: UndoProps & { readonly onClose: () => void }) {
   const { namespace = "default", name, generation } = service.metadata;
-  const ask = (isDryRun: boolean): Promise<UndoAnswer> =>
-    requestJson<UndoAnswer>(UNDO_PATH, { method: "POST", body: { namespace, name, revision, isDryRun } });
+  const ask = (isDryRun: boolean): Promise<UndoResponse> =>
+    requestJson<UndoResponse>(UNDO_PATH, { method: "POST", body: { namespace, name, revision, isDryRun } });
   const plan = useQuery({
     queryKey: ["undo", namespace, name, generation, revision],
     queryFn: () => ask(true),

@@ -7,7 +7,7 @@ import { type KeyboardEvent, memo, type ReactNode, useCallback, useLayoutEffect,
 import { compareBy, sortRows } from "./sort-rows.ts";
 import { ColumnChoice, useHiddenColumns } from "./column-choice.tsx";
 import type { UseQueryResult } from "@tanstack/react-query";
-import type { Refusal } from "../../../../src/console/protocol.ts";
+import type { ApiRefusal } from "../../../../src/console/protocol.ts";
 import type { StateWord } from "../../../../src/console/rows.ts";
 import type { FitLevel } from "../../api/density.ts";
 import { formatCount } from "../format.ts";
@@ -92,7 +92,7 @@ export function scoreColumn<R>(header: string, value: (row: R) => number): Colum
 export interface Source {
   /** False until they have arrived once. */
   readonly isSynced: boolean;
-  readonly refusal: Error | Refusal | undefined;
+  readonly refusal: Error | ApiRefusal | undefined;
   readonly onRetry?: () => void;
 }
 

@@ -64,7 +64,7 @@ const KINDS: Readonly<Record<string, LayerKind>> = {
 };
 
 /** A layer that is not known to be windowed counts in full. */
-export function layerKindsOf({
+function layerKindsOf({
   layerCount = 0,
   sizing,
   slidingWindow,

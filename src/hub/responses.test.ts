@@ -17,14 +17,17 @@ interface Scripted {
   readonly body: string;
 }
 
-let answer: Scripted = { status: 200, headers: {}, body: "" };
+let scripted: Scripted = { status: 200, headers: {}, body: "" };
 let asked = 0;
 let host = "";
 const server = createServer((_, response) => {
   asked += 1;
-  const { "content-length": length, ...headers } = answer.headers;
-  response.writeHead(answer.status, { ...headers, ...(length === undefined ? {} : { "x-length": length }) });
-  response.end(answer.body);
+  const { "content-length": length, ...headers } = scripted.headers;
+  response.writeHead(scripted.status, {
+    ...headers,
+    ...(length === undefined ? {} : { "x-length": length }),
+  });
+  response.end(scripted.body);
 });
 beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -77,7 +80,7 @@ const scripts = fc.record({
 test("a list is read or refused with a code within few requests, and no message quotes a body", async () => {
   await fc.assert(
     fc.asyncProperty(scripts, fc.nat({ max: 6 }), async (script, index) => {
-      answer = script;
+      scripted = script;
       asked = 0;
       const source = parseSource(sources(host)[index] ?? "");
       if (!isRemote(source)) throw new Error("not remote");
@@ -103,7 +106,7 @@ test.each([
   ["s3://bucket/folder", 8 << 20],
   ["oci", 4 << 20],
 ])("a list of %s that is longer than %i bytes is not read to its end", async (name, limit) => {
-  answer = { status: 200, headers: {}, body: `{"x":"${"a".repeat(limit)}"}` };
+  scripted = { status: 200, headers: {}, body: `{"x":"${"a".repeat(limit)}"}` };
   const source = parseSource(name === "oci" ? `oci://${host}/org/model:v1` : name);
   if (!isRemote(source)) throw new Error("not remote");
   const at = `http://${host}`;
@@ -132,7 +135,7 @@ test.each<[string, (count: number) => object]>([
   const at = `http://${host}`;
   const opened = openSource(source, { rules, hfEndpoint: at, credentials: { MODELSCOPE_ENDPOINT: at } });
   for (const count of [19_999, 20_000, 20_001]) {
-    answer = { status: 200, headers: {}, body: JSON.stringify(listOf(count)) };
+    scripted = { status: 200, headers: {}, body: JSON.stringify(listOf(count)) };
     const list = opened.list(AbortSignal.timeout(20_000));
     if (count > 20_000) await expect(list).rejects.toMatchObject({ error: { code: "SourceRefused" } });
     else expect((await list)?.files).toHaveLength(count);

@@ -17,9 +17,9 @@ export interface PeerOffer {
   readonly source: string;
   readonly sha256: string;
   readonly sizeBytes: number;
-  readonly giver: Host;
+  readonly serverHost: Host;
   /** Identity of the process that downloads. */
-  readonly taker: PeerIdentity;
+  readonly clientIdentity: PeerIdentity;
   readonly rawPort: number;
 }
 
@@ -40,15 +40,15 @@ const store = await openStore({
   allowLoopback: true,
 });
 const { source, path, sha256 = "" } = await fetchNoise();
-const identity = createPeerIdentity("giver");
-const taker = createPeerIdentity("taker");
-const directory = createDirectory("giver", clock, signal);
+const identity = createPeerIdentity("server");
+const clientIdentity = createPeerIdentity("client");
+const directory = createDirectory("server", clock, signal);
 directory.connect({
   watch: ({ onChange, onSynced }) => {
-    onChange("taker", hostOf("taker", { fingerprint: taker.fingerprint }));
+    onChange("client", hostOf("client", { fingerprint: clientIdentity.fingerprint }));
     onSynced();
   },
-  readHost: async () => hostOf("taker", { fingerprint: taker.fingerprint }),
+  readHost: async () => hostOf("client", { fingerprint: clientIdentity.fingerprint }),
   readAssigned: async () => [{ source, sha256 }],
 });
 const pace = maxRate === undefined ? () => undefined : createRateLimiter(Number(maxRate), clock);
@@ -69,13 +69,13 @@ const raw = createTlsServer({ key: identity.key, cert: identity.cert, minVersion
 });
 raw.listen(0, address);
 await once(raw, "listening");
-const giver = hostOf("giver", { fingerprint: identity.fingerprint, port });
+const serverHost = hostOf("server", { fingerprint: identity.fingerprint, port });
 const offer: PeerOffer = {
   source,
   sha256,
   sizeBytes,
-  giver,
-  taker,
+  serverHost,
+  clientIdentity,
   rawPort: (raw.address() as AddressInfo).port,
 };
 console.log(JSON.stringify(offer));

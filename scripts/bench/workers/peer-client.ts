@@ -1,6 +1,6 @@
 /**
- * Takes a file in a process of its own: as `raw` TLS stream, as one that is hashed and `stored`, by the agent's store
- * from a `peer`, or as a peer does but throwing the `chunks` away. Prints time and memory.
+ * Downloads a file in a child process, in one of four modes: a `raw` TLS stream; one that is hashed and `stored`; the agent's
+ * store from a `peer`; a peer's `chunks`, discarded. Prints time and memory.
  */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -15,12 +15,12 @@ import { createPeerFetcher } from "../../../agent/peers/peer-fetcher.ts";
 import { CHUNK_BYTES } from "../../../agent/store/content/prefix-hash.ts";
 import { openStore } from "../../../agent/store/store.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
-import type { PeerOffer } from "./peer-giver.ts";
+import type { PeerOffer } from "./peer-server.ts";
 
-/** As agents ask one peer. */
+/** Parallel requests per peer, as in the agent. */
 const LANES = 2;
 const [how = "", dir = "", offered = ""] = process.argv.slice(2);
-const { giver, taker, source, sha256, sizeBytes, rawPort } = JSON.parse(offered) as PeerOffer;
+const { serverHost, clientIdentity, source, sha256, sizeBytes, rawPort } = JSON.parse(offered) as PeerOffer;
 const clock = systemClock;
 const log = pino({ level: "silent" });
 const { signal } = new AbortController();
@@ -64,32 +64,32 @@ async function storeRaw(): Promise<void> {
 }
 
 async function readChunks(): Promise<void> {
-  const { port = 0, fingerprint = "" } = giver.status?.peer ?? {};
-  const peer = { name: "giver", host: giver, address: "127.0.0.1", port, fingerprint };
-  const client = createPeerClient({ identity: taker, peer, connectMs: 5_000, stallMs: 15_000 });
+  const { port = 0, fingerprint = "" } = serverHost.status?.peer ?? {};
+  const peer = { name: "server", host: serverHost, address: "127.0.0.1", port, fingerprint };
+  const client = createPeerClient({ identity: clientIdentity, peer, connectMs: 5_000, stallMs: 15_000 });
   const content = { sha256, totalBytes: sizeBytes, address: addressDigest(source) };
   const lane = async (first: number): Promise<void> => {
     const into = Buffer.allocUnsafeSlow(CHUNK_BYTES);
     for (let chunk = first; chunk * CHUNK_BYTES < sizeBytes; chunk += LANES) {
-      const answer = await client.chunk(content, chunk, into, signal);
-      if (answer.at === "later") throw new Error("the giver has not got it");
+      const response = await client.chunk(content, chunk, into, signal);
+      if (response.at === "later") throw new Error("the server does not have it");
     }
   };
   await Promise.all(Array.from({ length: LANES }, (_, first) => lane(first)));
 }
 
-/** The source says that the file is there: every byte is a peer's. */
+/** The source reports the file as present: all bytes come from the peer. */
 async function takeFromPeer(): Promise<void> {
-  const directory = createDirectory("taker", clock, signal);
+  const directory = createDirectory("client", clock, signal);
   directory.connect({
     watch: ({ onChange, onSynced }) => {
-      onChange("giver", giver);
+      onChange("server", serverHost);
       onSynced();
     },
-    readHost: async () => giver,
+    readHost: async () => serverHost,
     readAssigned: async () => [],
   });
-  const peers = createPeerFetcher({ self: "taker", identity: taker, directory, clock, log });
+  const peers = createPeerFetcher({ self: "client", identity: clientIdentity, directory, clock, log });
   const store = await openStore({
     dir,
     clock,
