@@ -5,6 +5,7 @@ import type { GgufSummary } from "../../../models/gguf/summary.ts";
 import type { MemoryClaim } from "../../contract/claims.ts";
 import { estimateClaim } from "./claim.ts";
 import type { ClaimSettings } from "./claim-settings.ts";
+import type { EngineSettings, MemorySetting } from "../../../api/engine-settings.ts";
 
 const MIB = 1 << 20;
 
@@ -287,4 +288,27 @@ test("metadataOverrides change the claim as they change what the engine allocate
   expect(plain).toEqual(claimWith());
   expect(claimWith("llama.attention.head_count_kv=int:8").kvBytes).toBe(2 * plain.kvBytes);
   expect(claimWith("llama.vocab_size=int:64000").outputBytes).toBe(2 * plain.outputBytes);
+});
+
+/** A value of each setting that is said to change the memory. */
+const CHANGES: { readonly [Name in MemorySetting]: NonNullable<EngineSettings[Name]> } = {
+  contextSize: 32_768,
+  parallelSlots: 2,
+  kvUnified: true,
+  promptCacheMiB: 0,
+  metadataOverrides: ["llama.vocab_size=int:64000"],
+  cacheTypeCustomK: "q8_0",
+  cacheTypeCustomV: "q8_0",
+  cacheTypeK: "q8_0",
+  cacheTypeV: "q8_0",
+  flashAttention: false,
+  batchSize: 256,
+  uBatchSize: 256,
+};
+
+test.each(Object.entries(CHANGES))("%s is part of the estimate", (name, value) => {
+  const model = { ...measured, architecture: "llama", slidingWindow: 1024, sizing: { layerKinds: "wa" } };
+  const settings = { contextSize: 65_536, parallelSlots: 4 };
+  const { claimBytes } = estimateClaim(model, settings);
+  expect(estimateClaim(model, { ...settings, [name]: value }).claimBytes).not.toBe(claimBytes);
 });
