@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { BenchmarkSettings } from "../../api/benchmark.ts";
 import { mlxBench } from "../omlx/bench.ts";
 import { llamaBench } from "./bench.ts";
+import type { SpeedSetting } from "../../api/engine-settings.ts";
 
 const read = (name: string) => readFileSync(new URL(`fixtures/${name}`, import.meta.url), "utf8");
 
@@ -49,6 +50,27 @@ test("the settings of an order become arguments", () => {
     "-m /m.gguf -o jsonl --no-warmup -r 7 -p 0 -n 128 -d 0 -fa 1 -ctk q8_0 -b 1024 -ngl 999 -ncmoe 999 -nkvo 0",
   );
   expect(argsOf({ gpuLayers: "7", moeCPULayers: "3", moeCPUOffload: "false" })).toMatch(/-ngl 7 -ncmoe 3$/);
+});
+
+/** A value of each setting that is said to change the speed. */
+const CHANGES: Readonly<Record<SpeedSetting, string>> = {
+  cacheTypeK: "q8_0",
+  cacheTypeV: "q8_0",
+  flashAttention: "false",
+  gpuLayers: "7",
+  noKvOffload: "true",
+  moeCPUOffload: "true",
+  moeCPULayers: "3",
+  batchSize: "1024",
+  uBatchSize: "256",
+};
+
+test.each(Object.entries(CHANGES))("llama-bench gets %s", (name, value) => {
+  const argsWith = (settings: BenchmarkSettings) =>
+    llamaBench.tests.map((one) =>
+      llamaBench.args({ modelPath: "/m.gguf", settings, test: one, tokens: 128, runs: 7 }),
+    );
+  expect(argsWith({ [name]: value })).not.toEqual(argsWith({}));
 });
 
 test.each<[BenchmarkSettings, path?: string]>([

@@ -75,7 +75,9 @@ function settingArgs(settings: BenchmarkSettings): readonly string[] {
   };
   return LLAMACPP_ROWS.flatMap(([name, { bench }]) => {
     const text = texts[name];
-    return bench === undefined || text === undefined ? [] : [bench, argumentOf(name, text)];
+    return bench === undefined || bench === "combined" || text === undefined
+      ? []
+      : [bench, argumentOf(name, text)];
   });
 }
 

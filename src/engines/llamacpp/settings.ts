@@ -1,13 +1,16 @@
 /** The settings that llama-server honors, on hosts and in pods alike: what each is called on the command lines. */
-import type { engineFields } from "../../api/engine-settings.ts";
+import type { engineFields, SpeedSetting } from "../../api/engine-settings.ts";
 
 interface LlamacppSetting {
   /** Flags that the setting determines, by their long names; extraArgs must not have them. */
   readonly flags?: string;
   /** The flag, which takes the value, or stands alone for true. Absent: argv.ts renders the setting together with others. */
   readonly argument?: string;
-  /** The flag of llama-bench, of which older builds have no long names. Absent: bench.ts combines the setting with others. */
-  readonly bench?: string;
+  /**
+   * How llama-bench gets a setting that changes the speed: by this flag, of which older builds have no long names, or combined with
+   * others by bench.ts.
+   */
+  readonly bench?: `-${string}` | "combined";
 }
 
 /** A new setting is a field in `src/api/engine-settings.ts` and a row here. The order is that of the arguments. */
@@ -29,7 +32,7 @@ const LLAMACPP_FIELDS = {
   uBatchSize: { flags: "--ubatch-size", argument: "--ubatch-size", bench: "-ub" },
   promptCacheMiB: { flags: "--cache-ram" },
   gpuLayers: { flags: "--n-gpu-layers", bench: "-ngl" },
-  moeCPUOffload: { flags: "--cpu-moe", argument: "--cpu-moe" },
+  moeCPUOffload: { flags: "--cpu-moe", argument: "--cpu-moe", bench: "combined" },
   moeCPULayers: { flags: "--n-cpu-moe", argument: "--n-cpu-moe", bench: "-ncmoe" },
   noKvOffload: { flags: "--kv-offload --no-kv-offload", argument: "--no-kv-offload", bench: "-nkvo" },
   noWarmup: { flags: "--warmup --no-warmup", argument: "--no-warmup" },
@@ -38,7 +41,10 @@ const LLAMACPP_FIELDS = {
   metadataOverrides: { flags: "--override-kv" },
   tensorOverrides: { flags: "--override-tensor" },
   extraArgs: {},
-} as const satisfies Partial<Record<keyof typeof engineFields, LlamacppSetting>>;
+} as const satisfies Partial<
+  Record<keyof typeof engineFields, LlamacppSetting> &
+    Record<SpeedSetting, Required<Pick<LlamacppSetting, "bench">>>
+>;
 
 type Field = keyof typeof LLAMACPP_FIELDS;
 
