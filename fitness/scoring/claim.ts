@@ -9,6 +9,7 @@ import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import type { QuantizationFamily } from "../catalog/quantizations.ts";
 import { type CatalogRecord, perRecord } from "../catalog/record.ts";
 import { summaryOf } from "../catalog/shape.ts";
+import { sizesOf } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 
 /** Element type of the KV cache, by the engine's name. */
 export type CacheType = string;
@@ -121,7 +122,7 @@ export function keyValueBytesPerToken(
 
 function growthPerToken(record: CatalogRecord, cacheType: CacheType): number | undefined {
   const summary = summaryOf(record, 1);
-  const sizes = { slots: 1, isUnified: false, typeK: cacheType, typeV: cacheType, uBatch: 512 };
+  const sizes = sizesOf({ cacheTypeCustomK: cacheType, cacheTypeCustomV: cacheType });
   const small = kvCacheBytes(summary, { ...sizes, contextSize: SMALL });
   const large = kvCacheBytes(summary, { ...sizes, contextSize: LARGE });
   return small === undefined || large === undefined ? undefined : (large - small) / (LARGE - SMALL);

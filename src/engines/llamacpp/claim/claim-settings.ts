@@ -1,10 +1,5 @@
 /** Engine settings that affect memory, with the defaults of the engine. Invalid sizes are rejected. */
-import {
-  DEFAULT_CONTEXT_PER_SLOT,
-  DEFAULT_PROMPT_CACHE_MIB,
-  type EngineSettings,
-  type MemorySetting,
-} from "../../../api/engine-settings.ts";
+import { DEFAULT_CONTEXT_PER_SLOT, DEFAULT_PROMPT_CACHE_MIB, type EngineSettings, type MemorySetting } from "../../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { ClaimFiles } from "../../contract/claims.ts";
 
@@ -17,6 +12,9 @@ export interface ClaimSizes {
   /** Context of the complete engine. */
   readonly contextSize: number;
   readonly slots: number;
+  /** Data types of the cached keys and values. */
+  readonly typeK: string;
+  readonly typeV: string;
   readonly uBatch: number;
   readonly isUnified: boolean;
   readonly isPooled: boolean;
@@ -46,6 +44,8 @@ export function sizesOf(settings: ClaimSettings): ClaimSizes {
   return {
     contextSize,
     slots,
+    typeK: settings.cacheTypeCustomK ?? settings.cacheTypeK ?? "f16",
+    typeV: settings.cacheTypeCustomV ?? settings.cacheTypeV ?? "f16",
     uBatch: Math.min(batch, uBatch),
     isUnified: settings.kvUnified ?? false,
     isPooled: settings.mode === "embedding" || settings.mode === "rerank",

@@ -2,7 +2,7 @@
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
 import type { BufferLayout, MemoryClaim } from "../../contract/claims.ts";
-import { type ClaimSettings, promptCacheMiB, sizesOf } from "./claim-settings.ts";
+import { type ClaimSettings, promptCacheMiB, sizesOf, type ClaimSizes } from "./claim-settings.ts";
 import { createGraph, type Graph, type Tensor } from "./compute/graph.ts";
 import { addInputs, type GraphInputs } from "./compute/inputs.ts";
 import { addLayers } from "./compute/layers.ts";
@@ -27,11 +27,9 @@ export function estimateClaim(
   table: ComputeTable = COMPUTE_TABLES.cpu,
 ): MemoryClaim {
   const overridden = withOverrides(summary, settings.metadataOverrides);
-  const model = engineBytes(overridden, settings, cacheTypes(settings), table);
+  const model = engineBytes(overridden, sizesOf(settings), table);
   const draft =
-    settings.draft === undefined
-      ? undefined
-      : engineBytes(settings.draft, { ...settings, speculativeDecoding: undefined }, F16, table);
+    settings.draft === undefined ? undefined : engineBytes(settings.draft, draftSizes(settings), table);
   const projector = settings.projectorSizeBytes ?? 0;
   const parts = {
     weightsBytes: model.weights,
@@ -51,43 +49,31 @@ export function estimateClaim(
 /** Compute buffers of each model that the engine loads, to which the coefficients of a host apply. */
 export function bufferLayoutOf(summary: GgufSummary, settings: ClaimSettings): BufferLayout {
   const overridden = withOverrides(summary, settings.metadataOverrides);
-  const { compute: model } = engineBytes(overridden, settings, cacheTypes(settings), AS_LAID_OUT);
+  const { compute: model } = engineBytes(overridden, sizesOf(settings), AS_LAID_OUT);
   if (settings.draft === undefined) return { model };
-  const alone = { ...settings, speculativeDecoding: undefined };
-  return { model, draft: engineBytes(settings.draft, alone, F16, AS_LAID_OUT).compute };
+  return { model, draft: engineBytes(settings.draft, draftSizes(settings), AS_LAID_OUT).compute };
 }
 
-interface CacheTypes {
-  readonly k: string;
-  readonly v: string;
-}
 const AS_LAID_OUT: ComputeTable = { source: "", factor: 1, inputCopies: 0, extraBytes: 0, isMeasured: true };
-const F16: CacheTypes = { k: "f16", v: "f16" };
 
-function cacheTypes(settings: ClaimSettings): CacheTypes {
-  return {
-    k: settings.cacheTypeCustomK ?? settings.cacheTypeK ?? "f16",
-    v: settings.cacheTypeCustomV ?? settings.cacheTypeV ?? "f16",
-  };
+/** A draft model drafts for itself, and its cache has the default type. */
+function draftSizes(settings: ClaimSettings): ClaimSizes {
+  return { ...sizesOf({ ...settings, speculativeDecoding: undefined }), typeK: "f16", typeV: "f16" };
 }
 
-function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: CacheTypes, table: ComputeTable) {
-  const { slots, contextSize, uBatch, isUnified, isPooled, outputs, hasFlashAttention } = sizesOf(settings);
-  const kvSettings = { contextSize, slots, isUnified, typeK: types.k, typeV: types.v, uBatch };
-  const kv = kvCacheBytes(summary, kvSettings);
+function engineBytes(summary: GgufSummary, sizes: ClaimSizes, table: ComputeTable) {
+  const { slots, contextSize, uBatch, isPooled, outputs } = sizes;
+  const kv = kvCacheBytes(summary, sizes);
   if (kv === undefined) throw unknown("layers, key-value heads or head sizes");
   if (summary.weightsBytes === undefined) throw unknown("the size of the weights");
-  const cells = kvShape(kvSettings, summary.slidingWindow);
   const tokens = Math.ceil(Math.min(contextSize, uBatch) / slots) * slots;
   const compute = {
+    ...sizes,
+    ...kvShape(sizes, summary.slidingWindow),
     tokens,
-    slots,
-    ...cells,
-    hasFlashAttention,
-    keyBytes: elementBytes(types.k),
-    valueBytes: elementBytes(types.v),
+    keyBytes: elementBytes(sizes.typeK),
+    valueBytes: elementBytes(sizes.typeV),
     outputs: Math.min(outputs, tokens),
-    isPooled,
   };
   return {
     weights: summary.weightsBytes,

@@ -1,6 +1,7 @@
 /** Size of the KV cache per layer, by heads, data types, window, or recurrent state. */
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
 import { modelShape } from "./compute/shape.ts";
+import type { ClaimSizes } from "./claim-settings.ts";
 
 /** Bytes per element of the cache types, including block scales. */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {
@@ -22,16 +23,6 @@ const UNKNOWN_ELEMENT_BYTES = 2;
 const CELL_PADDING = 256;
 const STATE_BYTES = 4;
 
-export interface KvSettings {
-  /** Context of the complete engine. */
-  readonly contextSize: number;
-  readonly slots: number;
-  readonly isUnified: boolean;
-  readonly typeK: string;
-  readonly typeV: string;
-  readonly uBatch: number;
-}
-
 export interface KvShape {
   /** Number of separate caches: one per slot, or one for all. */
   readonly streams: number;
@@ -41,7 +32,7 @@ export interface KvShape {
 }
 
 /** Division of the context into streams. */
-export function kvShape({ contextSize, slots, isUnified, uBatch }: KvSettings, window = 0): KvShape {
+export function kvShape({ contextSize, slots, isUnified, uBatch }: ClaimSizes, window = 0): KvShape {
   const streams = isUnified ? 1 : slots;
   const cellsPerStream = padded(Math.floor(contextSize / streams));
   const windowCells = padded(Math.min(cellsPerStream, window * (isUnified ? slots : 1) + uBatch));
@@ -54,19 +45,19 @@ export function elementBytes(type: string): number {
 }
 
 /** Size of the cache in bytes; undefined if the header lacks fields. */
-export function kvCacheBytes(summary: GgufSummary, settings: KvSettings): number | undefined {
+export function kvCacheBytes(summary: GgufSummary, sizes: ClaimSizes): number | undefined {
   const { layerCount = 0, headCountKV, keyLength, valueLength, sizing } = summary;
   if (layerCount === 0 || headCountKV === undefined || keyLength === undefined || valueLength === undefined) {
     return undefined;
   }
   const { layers, kvHeads, latent, recurrent } = modelShape(summary);
-  const { streams, cellsPerStream, windowCells } = kvShape(settings, summary.slidingWindow);
-  const bytesK = elementBytes(settings.typeK);
-  const bytesV = elementBytes(settings.typeV);
+  const { streams, cellsPerStream, windowCells } = kvShape(sizes, summary.slidingWindow);
+  const bytesK = elementBytes(sizes.typeK);
+  const bytesV = elementBytes(sizes.typeV);
   const perHead = keyLength * bytesK + valueLength * bytesV;
   const perHeadSliding =
     (sizing?.keyLengthSliding ?? keyLength) * bytesK + (sizing?.valueLengthSliding ?? valueLength) * bytesV;
-  const state = (recurrent?.stateElements ?? 0) * STATE_BYTES * settings.slots;
+  const state = (recurrent?.stateElements ?? 0) * STATE_BYTES * sizes.slots;
   return layers.reduce((bytes, kind, layer) => {
     const heads = kvHeads[layer] ?? 0;
     // Compressed keys also contain the values.
