@@ -8,6 +8,7 @@ import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { listenOn, prepareTiny, program, template } from "../../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf, writeTinyLora, writeTinyProjector } from "../../../test/fixtures/tiny-gguf.ts";
 import type { EngineLaunch } from "../driver/engine.ts";
+import { LLAMACPP_ROWS } from "../../../src/engines/llamacpp/settings.ts";
 
 /** A PNG of one pixel. */
 const PIXEL =
@@ -33,36 +34,53 @@ async function started(tiny: Awaited<ReturnType<typeof prepareTiny>>) {
   return { ...tiny, process, ask };
 }
 
+const SAMPLES: readonly (readonly [string, Partial<EngineSettings>])[] = [
+  [
+    "context and slots",
+    { contextSize: 1024, parallelSlots: 4, kvUnified: true, batchSize: 256, uBatchSize: 128 },
+  ],
+  ["cache types", { cacheTypeK: "q8_0", cacheTypeV: "q4_0", flashAttention: true, noKvOffload: true }],
+  [
+    "no flash attention",
+    {
+      flashAttention: false,
+      cacheTypeCustomK: "bf16",
+      cacheTypeCustomV: "bf16",
+      promptCacheMiB: 0,
+      gpuLayers: 0,
+    },
+  ],
+  ["a stretched context", { ropeScaling: { type: "yarn", factor: "4.0", originalContext: 256 } }],
+  ["thinking", { reasoningBudget: 0, reasoningBudgetMessage: "enough", jinja: true }],
+  ["no templates", { jinja: false, extraArgs: ["--chat-template", "chatml"] }],
+  ["experts", { moeCPUOffload: true, moeCPULayers: 1 }],
+  [
+    "overrides",
+    { metadataOverrides: ["a.b=bool:false", "c.d=int:1"], tensorOverrides: ["ffn_up=CPU", "ffn_down=CPU"] },
+  ],
+  ["limited thinking", { reasoningBudget: 16 }],
+  ["guesses from the text", { speculativeDecoding: { type: "ngram-simple" } }],
+  ["short guesses from the text", { speculativeDecoding: { type: "ngram-simple", nDraftMax: 8 } }],
+  ["guesses by a map", { speculativeDecoding: { type: "ngram-map-k", nDraftMax: 8 } }],
+  ["guesses by a map with values", { speculativeDecoding: { type: "ngram-map-k4v", nDraftMax: 8 } }],
+  ["guesses by a hash", { speculativeDecoding: { type: "ngram-mod", nDraftMax: 8 } }],
+  ["guesses from a cache", { speculativeDecoding: { type: "ngram-cache" } }],
+  ["pooling by the first token", { mode: "embedding", pooling: "cls" }],
+  ["pooling by the last token", { mode: "embedding", pooling: "last" }],
+  ["a draft model", { speculativeDecoding: { type: "draft", nDraftMax: 4, pMin: 0.5 } }],
+];
+
+/** Settings whose effect tests of their own below show, and the one that every start here has. */
+const SHOWN_ELSEWHERE = ["chatTemplate", "slotSaveRestore", "noWarmup"];
+
+it("every setting has a sample", () => {
+  const sampled = SAMPLES.flatMap(([, engine]) => Object.keys(engine));
+  const fields = LLAMACPP_ROWS.map(([field]) => field);
+  expect(fields.filter((field) => ![...sampled, ...SHOWN_ELSEWHERE].includes(field))).toEqual([]);
+});
+
 describe.skipIf(program === undefined)("a real llama-server", () => {
-  it.each<[string, Partial<EngineSettings>]>([
-    [
-      "context and slots",
-      { contextSize: 1024, parallelSlots: 4, kvUnified: true, batchSize: 256, uBatchSize: 128 },
-    ],
-    ["cache types", { cacheTypeK: "q8_0", cacheTypeV: "q4_0", flashAttention: true, noKvOffload: true }],
-    [
-      "no flash attention",
-      { flashAttention: false, cacheTypeCustomK: "bf16", promptCacheMiB: 0, gpuLayers: 0 },
-    ],
-    ["a stretched context", { ropeScaling: { type: "yarn", factor: "4.0", originalContext: 256 } }],
-    ["thinking", { reasoningBudget: 0, reasoningBudgetMessage: "enough", jinja: true }],
-    ["no templates", { jinja: false, extraArgs: ["--chat-template", "chatml"] }],
-    ["experts", { moeCPUOffload: true, moeCPULayers: 1 }],
-    [
-      "overrides",
-      { metadataOverrides: ["a.b=bool:false", "c.d=int:1"], tensorOverrides: ["ffn_up=CPU", "ffn_down=CPU"] },
-    ],
-    ["limited thinking", { reasoningBudget: 16 }],
-    ["guesses from the text", { speculativeDecoding: { type: "ngram-simple" } }],
-    ["short guesses from the text", { speculativeDecoding: { type: "ngram-simple", nDraftMax: 8 } }],
-    ["guesses by a map", { speculativeDecoding: { type: "ngram-map-k", nDraftMax: 8 } }],
-    ["guesses by a map with values", { speculativeDecoding: { type: "ngram-map-k4v", nDraftMax: 8 } }],
-    ["guesses by a hash", { speculativeDecoding: { type: "ngram-mod", nDraftMax: 8 } }],
-    ["guesses from a cache", { speculativeDecoding: { type: "ngram-cache" } }],
-    ["pooling by the first token", { mode: "embedding", pooling: "cls" }],
-    ["pooling by the last token", { mode: "embedding", pooling: "last" }],
-    ["a draft model", { speculativeDecoding: { type: "draft", nDraftMax: 4, pMin: 0.5 } }],
-  ])("takes every typed setting: %s", async (_name, engine) => {
+  it.each(SAMPLES)("takes every typed setting: %s", async (_name, engine) => {
     await using folder = runFolder();
     const draftPath = join(folder.root, "draft.gguf");
     await writeTinyGguf(draftPath, { seed: 2, layers: 1 });
