@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 import { type PrintedBuffers, parsePrintedBuffers } from "./printed.ts";
+import { plainArguments } from "../../src/engines/llamacpp/settings.ts";
 
 const START_MS = 60_000;
 const MAX_LOG_CHARACTERS = 4 << 20;
@@ -61,7 +62,7 @@ async function logUntil(child: ChildProcess, line: RegExp): Promise<string> {
 }
 
 function argumentsFor(model: string, settings: ClaimSettings): string[] {
-  const { contextSize, parallelSlots, kvUnified, flashAttention = true, batchSize, uBatchSize } = settings;
+  const { contextSize, parallelSlots, kvUnified, flashAttention = true } = settings;
   const values: Readonly<Record<string, string | number | undefined>> = {
     "-m": model,
     "--host": "127.0.0.1",
@@ -70,8 +71,6 @@ function argumentsFor(model: string, settings: ClaimSettings): string[] {
     "-c": contextSize,
     "-np": parallelSlots,
     "-fa": flashAttention ? "on" : "off",
-    "-b": batchSize,
-    "-ub": uBatchSize,
     "-ctk": settings.cacheTypeCustomK ?? settings.cacheTypeK,
     "-ctv": settings.cacheTypeCustomV ?? settings.cacheTypeV,
     "-lv": 4,
@@ -81,5 +80,6 @@ function argumentsFor(model: string, settings: ClaimSettings): string[] {
   const given = Object.entries(values).flatMap(([flag, value]) =>
     value === undefined ? [] : [flag, String(value)],
   );
-  return [...given, kvUnified ? "-kvu" : "-no-kvu", "--no-warmup"];
+  const plain = plainArguments({ ...settings, noWarmup: true }).flatMap(([, ...words]) => words);
+  return [...given, kvUnified ? "-kvu" : "-no-kvu", ...plain];
 }

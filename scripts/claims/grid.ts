@@ -3,11 +3,27 @@ import { MODEL_ARCHITECTURES, type SparseArchitecture } from "../../cli/calibrat
 import { type SparseModel, sparseWeightsBytes } from "../../cli/calibrate/sparse-model.ts";
 import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 import { createRandom, type Random } from "../../test/bed/random.ts";
+import type { MemorySetting } from "../../src/api/engine-settings.ts";
 
 export interface ClaimCase {
   readonly model: SparseModel;
   readonly settings: ClaimSettings;
 }
+
+/** Settings of the estimate, but those that repeat one of these, change the model or only add a constant. */
+const SETTING_FACTORS = {
+  contextSize: [2048, 8192, 32_768],
+  cacheTypeCustomK: ["f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"],
+  cacheTypeCustomV: ["f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"],
+  parallelSlots: [1, 2, 5, 16],
+  kvUnified: [true, false],
+  batchSize: [256, 2048],
+  uBatchSize: [32, 512, 2048],
+  flashAttention: [true, false],
+} as const satisfies Record<
+  Exclude<MemorySetting, "cacheTypeK" | "cacheTypeV" | "metadataOverrides" | "promptCacheMiB">,
+  readonly (string | number | boolean)[]
+>;
 
 const FACTORS = {
   architecture: Object.keys(MODEL_ARCHITECTURES) as SparseArchitecture[],
@@ -21,22 +37,15 @@ const FACTORS = {
   window: [512, 4096],
   experts: [0, 8, 64],
   weightType: ["f16", "q8_0"],
-  context: [2048, 8192, 32_768],
-  cacheTypeK: ["f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"],
-  cacheTypeV: ["f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"],
-  slots: [1, 2, 5, 16],
-  unified: [true, false],
-  batch: [256, 2048],
-  uBatch: [32, 512, 2048],
-  flashAttention: [true, false],
+  ...SETTING_FACTORS,
 } as const satisfies Record<string, readonly (string | number | boolean)[]>;
 
 /** Fewer values of what has many, for a test that has to be quick. */
 const BRIEF: Partial<Record<Factor, readonly (string | number | boolean)[]>> = {
   layers: [4, 9],
   vocabulary: [32_000, 64_000],
-  cacheTypeK: ["f16", "f32", "q8_0", "q4_1", "iq4_nl"],
-  cacheTypeV: ["f16", "f32", "q8_0", "q5_0"],
+  cacheTypeCustomK: ["f16", "f32", "q8_0", "q4_1", "iq4_nl"],
+  cacheTypeCustomV: ["f16", "f32", "q8_0", "q5_0"],
 };
 
 export interface GridOptions {
@@ -133,8 +142,8 @@ function caseOf(choice: Choice, { isBrief = false }: GridOptions): ClaimCase | u
   const headSize = isSquare ? choice.width / choice.heads : choice.headSize;
   const kvHeads = Math.min(choice.kvHeads, choice.heads);
   const isSameType = choice.architecture === "deepseek2";
-  const cacheTypeV = isSameType ? choice.cacheTypeK : choice.cacheTypeV;
-  if (headSize < 32 || (!choice.flashAttention && !FULL_PRECISION.has(cacheTypeV))) return undefined;
+  const cacheTypeCustomV = isSameType ? choice.cacheTypeCustomK : choice.cacheTypeCustomV;
+  if (headSize < 32 || (!choice.flashAttention && !FULL_PRECISION.has(cacheTypeCustomV))) return undefined;
   const model = grown({
     architecture: choice.architecture,
     layers: choice.layers,
@@ -150,22 +159,16 @@ function caseOf(choice: Choice, { isBrief = false }: GridOptions): ClaimCase | u
   });
   if (sparseWeightsBytes(model) > (isBrief ? MAX_BRIEF_BYTES : MAX_BYTES)) return undefined;
   const fits = (context: number) => context * model.layers * kvHeads * headSize * 2 * 4 <= MAX_KV_BYTES;
-  const context = [choice.context, 8192, 2048].find(fits);
-  if (context === undefined) return undefined;
+  const contextSize = [choice.contextSize, 8192, 2048].find(fits);
+  if (contextSize === undefined) return undefined;
   return {
     model,
-    settings: {
-      contextSize: context,
-      parallelSlots: choice.slots,
-      kvUnified: choice.unified,
-      flashAttention: choice.flashAttention,
-      cacheTypeCustomK: choice.cacheTypeK,
-      cacheTypeCustomV: cacheTypeV,
-      batchSize: choice.batch,
-      uBatchSize: choice.uBatch,
-      promptCacheMiB: 0,
-    },
+    settings: { ...settingsOf(choice), contextSize, cacheTypeCustomV, promptCacheMiB: 0 },
   };
+}
+
+function settingsOf(choice: Choice): ClaimSettings {
+  return Object.fromEntries(Object.entries(choice).filter(([name]) => name in SETTING_FACTORS));
 }
 
 const WITH_EXPERTS: readonly SparseArchitecture[] = ["llama", "qwen3moe", "deepseek2"];

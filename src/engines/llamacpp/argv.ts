@@ -1,15 +1,10 @@
 /** The command line of llama-server for a replica, which sets everything explicitly that the memory claim includes. */
-import {
-  DEFAULT_CONTEXT_PER_SLOT,
-  DEFAULT_PROMPT_CACHE_MIB,
-  type EngineSettings,
-  engineFields,
-} from "../../api/engine-settings.ts";
+import { DEFAULT_CONTEXT_PER_SLOT, DEFAULT_PROMPT_CACHE_MIB, type EngineSettings, engineFields } from "../../api/engine-settings.ts";
 import { type ArgvBuilder, type ArgvProblem, createArgvBuilder } from "./argv-builder.ts";
 import type { LlamaServerInput, LoraAdapter } from "./argv-input.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { checkExtraArgs } from "./extra-args.ts";
-import { LLAMACPP_ROWS, LLAMACPP_SETTINGS } from "./settings.ts";
+import { LLAMACPP_SETTINGS, plainArguments } from "./settings.ts";
 
 /** Arguments without the program, and all unsupported settings. The engine must not be started if there are any. */
 export function buildArgv(
@@ -21,7 +16,7 @@ export function buildArgv(
   addContext(builder, input);
   addCacheSettings(builder, input);
   addPlacement(builder, input);
-  addPlain(builder, input.settings);
+  for (const [field, flag, value] of plainArguments(input.settings)) builder.add(field, [flag], value);
   addMode(builder, input.settings);
   addChat(builder, input);
   addLora(builder, input.loraAdapters ?? []);
@@ -85,16 +80,6 @@ function addPlacement(builder: ArgvBuilder, { settings, split }: LlamaServerInpu
   const tensors = settings.tensorOverrides ?? [];
   if (tensors.length > 0) builder.add("tensorOverrides", ["--override-tensor"], tensors.join(","));
   addMetadata(builder, settings.metadataOverrides ?? []);
-}
-
-/** Settings that are an argument each. Experts of 0 layers are those of a build without the flag. */
-function addPlain(builder: ArgvBuilder, settings: EngineSettings): void {
-  for (const [field, { argument }] of LLAMACPP_ROWS) {
-    const value = settings[field];
-    if (argument === undefined || value === undefined || value === false) continue;
-    if (field === "moeCPULayers" && value === 0) continue;
-    builder.add(field, [argument], value === true ? undefined : String(value));
-  }
 }
 
 /** Newer builds accept one list and use only the last of several flags; older builds accept only several flags. */

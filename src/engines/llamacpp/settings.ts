@@ -1,5 +1,5 @@
 /** The settings that llama-server honors, on hosts and in pods alike: what each is called on the command lines. */
-import type { engineFields, SpeedSetting } from "../../api/engine-settings.ts";
+import type { engineFields, SpeedSetting, EngineSettings } from "../../api/engine-settings.ts";
 
 interface LlamacppSetting {
   /** Flags that the setting determines, by their long names; extraArgs must not have them. */
@@ -53,6 +53,18 @@ export const LLAMACPP_ROWS = Object.entries(LLAMACPP_FIELDS) as readonly (readon
   Field,
   LlamacppSetting,
 ])[];
+
+/** Settings that are an argument each, with their values. Experts of 0 layers are those of a build without the flag. */
+export function plainArguments(
+  settings: Partial<EngineSettings>,
+): readonly (readonly [field: Field, argument: string, ...value: string[]])[] {
+  return LLAMACPP_ROWS.flatMap(([field, { argument }]) => {
+    const value = settings[field];
+    if (argument === undefined || value === undefined || value === false) return [];
+    if (field === "moeCPULayers" && value === 0) return [];
+    return [value === true ? [field, argument] : [field, argument, String(value)]];
+  });
+}
 
 /** Fields of InferenceService.spec that llama-server honors. */
 export const LLAMACPP_SETTINGS = [
