@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
+import { renderAgentStatus } from "../src/api/agent-status.ts";
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import { type Host, hostSchema } from "../src/api/host.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
@@ -26,7 +27,6 @@ import { hostStatusBody } from "./registration/host-status.ts";
 import type { HostProblem } from "./registration/registration.ts";
 import { startSession, USER_AGENT } from "./session.ts";
 import { lockStateDir, type StateDirLock } from "./state-dir/lock.ts";
-import { renderAgentStatus } from "../src/api/agent-status.ts";
 
 const LEASE_SECONDS = 40;
 

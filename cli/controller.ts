@@ -1,14 +1,14 @@
 /** `metalbridge controller`: runs the controller in the foreground, inside or outside the cluster. */
 import { type Command, Option } from "commander";
 import { parseControllerConfig } from "../controller/config.ts";
-import { runController, dryRunController } from "../controller/main.ts";
+import { dryRunController, runController } from "../controller/main.ts";
 import { PREFLIGHT_MODES } from "../controller/options/preflight/review.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
-import { createJsonLog } from "./program/json-log.ts";
-import { listenForStop } from "./program/stop-signals.ts";
 import { createDryRun } from "./controller/dry-run.ts";
+import { createJsonLog } from "./program/json-log.ts";
 import { printLine } from "./program/output.ts";
+import { listenForStop } from "./program/stop-signals.ts";
 
 interface ControllerFlags extends DaemonFlags {
   readonly catalog?: readonly string[];

@@ -16,9 +16,18 @@ import { systemCode } from "../src/util/atomic-file.ts";
 import { formatBytes } from "../src/util/bytes.ts";
 import { errorMessage } from "../src/util/error-message.ts";
 import { compareText } from "../src/util/text.ts";
+import { downloadText } from "../src/verdicts/download.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
-import { addClusterFlags, type ClusterFlags, type OutputFormat, outputFlag, parseHostName, parseName, timeoutOption } from "./cluster/flags.ts";
+import {
+  addClusterFlags,
+  type ClusterFlags,
+  type OutputFormat,
+  outputFlag,
+  parseHostName,
+  parseName,
+  timeoutOption,
+} from "./cluster/flags.ts";
 import { listVisible, missingOf, type Visible } from "./cluster/visible.ts";
 import { becomeAgentUser } from "./install/installed-agent.ts";
 import { findLocalAgent } from "./install/local-agent.ts";
@@ -31,7 +40,6 @@ import { createJsonLog } from "./program/json-log.ts";
 import { printNote, printResult } from "./program/output.ts";
 import { listenForStop, type StopRequest } from "./program/stop-signals.ts";
 import { formatTable } from "./program/table.ts";
-import { downloadText } from "../src/verdicts/download.ts";
 
 interface Flags extends LocalAgentFlags, ClusterFlags {
   readonly output: OutputFormat;

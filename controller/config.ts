@@ -2,12 +2,12 @@
 import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { listenPort } from "../src/api/fields/shared.ts";
 import { scoreWeightsSchema } from "../src/capacity/score.ts";
 import { modelConfigSchema } from "./models/config.ts";
 import { OPTION_SHAPE, OPTIONS_NEED_FITNESS } from "./options/registry.ts";
 import { podsConfigSchema } from "./pods/config.ts";
 import { routesConfigSchema } from "./services/routes/config.ts";
-import { listenPort } from "../src/api/fields/shared.ts";
 
 const NEED_FITNESS = new Set([...OPTIONS_NEED_FITNESS, "probeNodes"]);
 

@@ -20,7 +20,7 @@ import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { type ControllerMetrics, createControllerMetrics } from "./frame/metrics/metrics.ts";
 import { ensureNamespaces } from "./frame/namespaces.ts";
 import type { OptionPart } from "./frame/option.ts";
-import { type LeadOptions, lead, type DryRun, passOnce } from "./lead/lead.ts";
+import { type DryRun, type LeadOptions, lead, passOnce } from "./lead/lead.ts";
 import { createModelPass } from "./models/reconcile.ts";
 import { type OptionName, startOptions } from "./options/registry.ts";
 import { podsSettingsOf, probingOf } from "./pods/config.ts";

@@ -8,7 +8,7 @@ import { repeat } from "../src/util/repeat.ts";
 import { type GatewayConfig, readCountersUrl } from "./config.ts";
 import type { LogPosition } from "./envoy/follow-log.ts";
 import { createHeldBodies, type HeldBodies } from "./limits/bodies.ts";
-import { type Admission, checkBudget, type Limits, type Spent, refusalFor } from "./limits/limits.ts";
+import { type Admission, checkBudget, type Limits, refusalFor, type Spent } from "./limits/limits.ts";
 import { createOwnCounters, type LimitedKey } from "./limits/own-counters.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
 import type { UsageFacts } from "./metrics.ts";

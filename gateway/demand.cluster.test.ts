@@ -15,7 +15,7 @@ import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { must } from "../test/bed/must.ts";
 import { sharedCluster } from "../test/cluster/cluster.ts";
 import { keepLines, type LogLine } from "../test/fixtures/log-lines.ts";
-import { type DemandPorts, createDemandReporter } from "./demand.ts";
+import { createDemandReporter, type DemandPorts } from "./demand.ts";
 import { exampleModel } from "./testing/example-model.ts";
 import { manualClock } from "./testing/manual-clock.ts";
 

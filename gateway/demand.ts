@@ -1,5 +1,11 @@
 /** Reports requests for services with spec.idle to the controller, through one Lease per service. */
-import { DEMAND_RENEW_MS, demandLeaseName, demandRenewal, type ReportedDemand, renderDemandLease } from "../src/api/demand-lease.ts";
+import {
+  DEMAND_RENEW_MS,
+  demandLeaseName,
+  demandRenewal,
+  type ReportedDemand,
+  renderDemandLease,
+} from "../src/api/demand-lease.ts";
 import { LEASES } from "../src/kube/kinds.ts";
 import type { Lease } from "../src/kube/objects.ts";
 import type { ApiFailure, KubeClient } from "../src/kube/types.ts";

@@ -3,9 +3,17 @@ import { isLoopback } from "../src/http/loopback.ts";
 import { hostInUrl } from "../src/util/host-in-url.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { GatewayConfig } from "./config.ts";
-import { type FollowedFile, followFile, type LogPosition, type LogOptions } from "./envoy/follow-log.ts";
+import { type FollowedFile, followFile, type LogOptions, type LogPosition } from "./envoy/follow-log.ts";
 import { openEnvoy } from "./envoy/run/envoy.ts";
-import type { Envoy, EnvoyCluster, EnvoyOptions, EnvoyStopOptions, EnvoyTls, EnvoyUpstreamTls, OnAccepted } from "./envoy/types.ts";
+import type {
+  Envoy,
+  EnvoyCluster,
+  EnvoyOptions,
+  EnvoyStopOptions,
+  EnvoyTls,
+  EnvoyUpstreamTls,
+  OnAccepted,
+} from "./envoy/types.ts";
 import type { ServedModel } from "./models/served-model.ts";
 
 export interface EnvoyProxyPorts {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Log } from "../src/util/ports.ts";
 import type { FinishedRequest } from "./envoy/access-log.ts";
-import { createTlsFailures, hasReplicaFailed, tokensOf, requestSpeedOf } from "./finished-requests.ts";
+import { createTlsFailures, hasReplicaFailed, requestSpeedOf, tokensOf } from "./finished-requests.ts";
 
 test("a service whose certificate cannot be verified is reported once, and again after a success", () => {
   const warned: object[] = [];

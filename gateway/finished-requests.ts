@@ -3,7 +3,7 @@ import type { Log } from "../src/util/ports.ts";
 import { decodeAssignment } from "./decide/assignment.ts";
 import { type FinishedRequest, parseAccessLogLine } from "./envoy/access-log.ts";
 import type { TokenUsage } from "./limits/limits.ts";
-import { observeByModel, type RequestMetrics, modelLabelsOf } from "./metrics.ts";
+import { modelLabelsOf, observeByModel, type RequestMetrics } from "./metrics.ts";
 import type { Requests } from "./requests.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
 

@@ -24,6 +24,7 @@ import { type GatewayConfig, readUserJwtSecret } from "./config.ts";
 import { Decider } from "./decide/decide.ts";
 import { createEngineKeys } from "./decide/engine-keys.ts";
 import { serveDecisions } from "./decide/server.ts";
+import { createDemandReporter } from "./demand.ts";
 import type { EnvoyOptions } from "./envoy/types.ts";
 import { createEnvoyProxy } from "./envoy-proxy.ts";
 import { createFinishedRequests } from "./finished-requests.ts";
@@ -35,10 +36,9 @@ import { createUsers } from "./keys/users.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
 import { createRequestMetrics, gatewayFamilies } from "./metrics.ts";
 import { Models } from "./models/models.ts";
-import { reportQueues, ModelQueues } from "./queue/queues.ts";
+import { ModelQueues, reportQueues } from "./queue/queues.ts";
 import { Requests } from "./requests.ts";
 import { type CheckpointFile, openCheckpoint } from "./usage/checkpoint.ts";
-import { createDemandReporter } from "./demand.ts";
 
 export interface GatewayOptions {
   readonly config: GatewayConfig;

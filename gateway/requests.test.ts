@@ -3,10 +3,10 @@ import { expect, test } from "vitest";
 import { createHeldBodies } from "./limits/bodies.ts";
 import { createOwnCounters } from "./limits/own-counters.ts";
 import type { ServedModel } from "./models/served-model.ts";
+import { ModelQueues } from "./queue/queues.ts";
 import { Requests } from "./requests.ts";
 import { exampleModel } from "./testing/example-model.ts";
 import { manualClock } from "./testing/manual-clock.ts";
-import { ModelQueues } from "./queue/queues.ts";
 
 const ADDRESSES = ["a:1", "b:1"];
 const CALLER = { id: "key", limits: {} };

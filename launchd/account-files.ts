@@ -2,7 +2,24 @@
  * The only place where root writes, reads and removes files in folders of other accounts. It does so with the rights of the
  * account, so that links, hard links, FIFOs and swapped folders lead only to files that the account may change anyway.
  */
-import { closeSync, constants, existsSync, fchmodSync, fchownSync, fstatSync, lstatSync, mkdirSync, openSync, readdirSync, readlinkSync, rmdirSync, rmSync, type Stats, statSync, unlinkSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  type Stats,
+  statSync,
+  unlinkSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { systemError, writeFileAtomicSync } from "../src/util/atomic-file.ts";
 import type { EntryOwner } from "./plan/entries.ts";

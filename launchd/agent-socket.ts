@@ -1,7 +1,7 @@
 /** Reads the state of the running agent from its socket. */
 import { connect } from "node:net";
-import type { ObservedAgent } from "./plan/observed.ts";
 import { parseAgentStatus } from "../src/api/agent-status.ts";
+import type { ObservedAgent } from "./plan/observed.ts";
 
 /** Time limit for a response of a busy agent. A socket without an agent refuses immediately. */
 const ANSWER_MS = 10_000;

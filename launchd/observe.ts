@@ -6,7 +6,7 @@ import type { AccountState } from "./account/account.ts";
 import { asOwnerOf } from "./account-files.ts";
 import { queryAgent } from "./agent-socket.ts";
 import { placesBelow, socketOf } from "./layout/layout.ts";
-import { type Choices, type InstallEntry, type ProvidedFiles, installEntriesOf } from "./plan/entries.ts";
+import { type Choices, type InstallEntry, installEntriesOf, type ProvidedFiles } from "./plan/entries.ts";
 import type { EntryState, ObservedInstallation } from "./plan/observed.ts";
 import type { InstallPorts } from "./ports.ts";
 import type { ReleaseManifest } from "./release/manifest.ts";

@@ -7,7 +7,18 @@ import { once } from "node:events";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { afterAll, expect, test, vi } from "vitest";
-import { archiveOf, isRoot, LABEL, type Machine, PATIENT, PLIST, PREFIX, prepareReleases, STATE, startMachine } from "../test/bed/launchd/machine.ts";
+import {
+  archiveOf,
+  isRoot,
+  LABEL,
+  type Machine,
+  PATIENT,
+  PLIST,
+  PREFIX,
+  prepareReleases,
+  STATE,
+  startMachine,
+} from "../test/bed/launchd/machine.ts";
 import type { Call } from "../test/bed/launchd/replayed-commands.ts";
 
 const releases = await prepareReleases();

@@ -27,10 +27,13 @@ import { createLive, type LiveOptions } from "./console/live/live.ts";
 import type { ReadQueues } from "./console/live/queues.ts";
 import { createLogs, type LogsOptions } from "./console/logs/logs.ts";
 import { trustAuthority } from "./console/oidc.ts";
+import type { MountRoutes } from "./console/reader.ts";
 import { mountUndo } from "./console/undo.ts";
+import { createExtenderApp, type ExtenderAppOptions } from "./extender/app.ts";
 import { createExtenderCluster } from "./extender/facts.ts";
 import { createExtenderCounters, extenderMetrics } from "./extender/metrics.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
+import { listenApp } from "./http/app.ts";
 import { followTls, readTls, type TlsFiles } from "./http/tls-files.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
@@ -38,9 +41,6 @@ import type { McpOptions } from "./mcp/server.ts";
 import { type ServerFacts, serverMetrics } from "./metrics.ts";
 import { createApp } from "./rest/app.ts";
 import { createRestAuthorizer } from "./rest/authorize.ts";
-import type { MountRoutes } from "./console/reader.ts";
-import { createExtenderApp, type ExtenderAppOptions } from "./extender/app.ts";
-import { listenApp } from "./http/app.ts";
 
 export interface ServerOptions {
   readonly config: ServerConfig;

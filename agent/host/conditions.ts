@@ -2,13 +2,13 @@
 import { realpath } from "node:fs/promises";
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { HostRuntime } from "../../src/api/host.ts";
-import { hostConditions } from "./doctor-conditions.ts";
 import type { Readings, TakenReadings } from "../../src/doctor/readings.ts";
 import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readFileVault, readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
 import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
 import { createRunTool } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
+import { hostConditions } from "./doctor-conditions.ts";
 
 /** What makes a measured speed incomparable. */
 export interface SpeedConditions {

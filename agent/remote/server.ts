@@ -5,11 +5,22 @@ import type { ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
-import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, type LogEnd, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
+import {
+  DOCTOR_ACCOUNT,
+  LOGS_ACCOUNT,
+  type LogEnd,
+  TRAILER_END,
+  TRAILER_LOSSES,
+} from "../../src/api/access/remote.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn } from "../../src/http/listener.ts";
-import { createRoutes, type HttpResponse, type RoutedRequest, type RouteHandler } from "../../src/http/routes.ts";
+import {
+  createRoutes,
+  type HttpResponse,
+  type RoutedRequest,
+  type RouteHandler,
+} from "../../src/http/routes.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";

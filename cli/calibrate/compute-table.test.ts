@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { computeBytes } from "../../src/engines/llamacpp/claim/claim.ts";
-import { fitComputeTable } from "./compute-table.ts";
 import { applyComputeTable, COMPUTE_TABLES } from "../../src/engines/llamacpp/claim/compute/table.ts";
+import { fitComputeTable } from "./compute-table.ts";
 
 test("a straight line is found again", () => {
   const table = fitComputeTable(

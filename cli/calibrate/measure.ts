@@ -3,8 +3,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
-import { type PrintedBuffers, parsePrintedBuffers } from "./printed.ts";
 import { plainArguments } from "../../src/engines/llamacpp/settings.ts";
+import { type PrintedBuffers, parsePrintedBuffers } from "./printed.ts";
 
 const START_MS = 60_000;
 const MAX_LOG_CHARACTERS = 4 << 20;

@@ -1,9 +1,10 @@
 /** `metalbridge controller --dry-run`: prints what the passes over services would do, in the form of `agent --dry-run`. */
-import type { DryRun } from "../../controller/lead/lead.ts";
+
 import { marked } from "../../controller/frame/apply/apply-object.ts";
 import { newApplyRun } from "../../controller/frame/apply/run.ts";
 import { ownedRow } from "../../controller/frame/owned/kinds.ts";
 import type { PathStep } from "../../controller/frame/owned/steps.ts";
+import type { DryRun } from "../../controller/lead/lead.ts";
 import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import { bodyOfApply } from "../../src/kube/apply/body.ts";
 import { applyDiffers } from "../../src/kube/apply/differs.ts";

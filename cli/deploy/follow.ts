@@ -7,6 +7,7 @@ import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { type Download, sumOfDownloads } from "../../src/verdicts/download.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { follow } from "../cluster/follow.ts";
 import { formatSpan } from "../program/age.ts";
@@ -14,7 +15,6 @@ import { printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { printable } from "../program/table.ts";
 import { rolloutProgressOf } from "../rollout/progress.ts";
-import { type Download, sumOfDownloads } from "../../src/verdicts/download.ts";
 
 /** Throws NotReadyInTime, with the last phases, and the reason of a service that failed. */
 export async function followService(

@@ -5,11 +5,11 @@ import { keyOf } from "../../src/api/names.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import type { KubeEvent, Lease } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
+import { hostText, osText } from "../../src/verdicts/host.ts";
 import { agoOf } from "../program/age.ts";
 import { overviewOf } from "../status/overview.ts";
 import { conditionSection, eventSection } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
-import { hostText, osText } from "../../src/verdicts/host.ts";
 
 export interface HostDetails {
   readonly host: Host;

@@ -3,18 +3,18 @@ import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica, LastExit, ReplicaModel } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { shortRevision, revisionContentOf } from "../../src/capacity/template.ts";
+import { revisionContentOf, shortRevision } from "../../src/capacity/template.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { hostInUrl } from "../../src/util/host-in-url.ts";
+import { downloadText } from "../../src/verdicts/download.ts";
+import { hostText } from "../../src/verdicts/host.ts";
+import { exitText, isHostReachable, phaseSince } from "../../src/verdicts/replica.ts";
 import { ageOf, agoOf } from "../program/age.ts";
 import { claimParts } from "../program/claim-parts.ts";
 import { printable } from "../program/table.ts";
 import { conditionSection, eventSection, performanceText } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
-import { downloadText } from "../../src/verdicts/download.ts";
-import { hostText } from "../../src/verdicts/host.ts";
-import { exitText, isHostReachable, phaseSince } from "../../src/verdicts/replica.ts";
 
 export interface ReplicaFacts {
   readonly replica: InferenceReplica;

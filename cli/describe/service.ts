@@ -5,6 +5,7 @@ import { ANNOTATION_PLACEMENT_REASON, LABEL_REVISION } from "../../src/api/group
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
+import { desiredOf } from "../../src/api/inference-service/serving.ts";
 import type { Model } from "../../src/api/model.ts";
 import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { revisionSpec } from "../../src/capacity/revision-data.ts";
@@ -13,12 +14,11 @@ import type { KubeEvent } from "../../src/kube/objects.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { compareText } from "../../src/util/text.ts";
+import { restartsOf, stateOfPod } from "../../src/verdicts/pod.ts";
+import { phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 import { ageOf, agoOf } from "../program/age.ts";
 import { conditionSection, eventSection, performanceText } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
-import { desiredOf } from "../../src/api/inference-service/serving.ts";
-import { restartsOf, stateOfPod } from "../../src/verdicts/pod.ts";
-import { phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 
 export interface ServiceFacts {
   readonly service: InferenceService;

@@ -7,7 +7,7 @@ import { runPreflight } from "../../agent/registration/preflight.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import type { Reading, Readings, ApiReading } from "../../src/doctor/readings.ts";
+import type { ApiReading, Reading, Readings } from "../../src/doctor/readings.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";

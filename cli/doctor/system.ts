@@ -1,6 +1,12 @@
 /** Input and output of the readers of one operating system. */
 import type { AgentConfig } from "../../agent/config/schema.ts";
-import type { FoundEngine, Reading, Readings, TakenReadings, Reachability } from "../../src/doctor/readings.ts";
+import type {
+  FoundEngine,
+  Reachability,
+  Reading,
+  Readings,
+  TakenReadings,
+} from "../../src/doctor/readings.ts";
 import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import { readTool } from "../../src/macos/doctor/reading.ts";
 import type { RunTool } from "../../src/util/command.ts";

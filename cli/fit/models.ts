@@ -2,7 +2,12 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createMatcher } from "../../fitness/catalog/match.ts";
-import { familiesOn, type Quantization, quantizationNames, quantizationOf } from "../../fitness/catalog/quantizations.ts";
+import {
+  familiesOn,
+  type Quantization,
+  quantizationNames,
+  quantizationOf,
+} from "../../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { llmfitRows } from "../../fitness/llmfit/fit.ts";
 import { calibrate, speedRatios } from "../../fitness/scoring/calibration.ts";
@@ -11,6 +16,7 @@ import type { Machine } from "../../fitness/scoring/machine.ts";
 import { DEFAULT_CONTEXT } from "../../fitness/scoring/replica-fit.ts";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../fitness/scoring/score.ts";
 import { DRAFT_TOKENS } from "../../fitness/scoring/speculation.ts";
+import type { Estimate } from "../../fitness/scoring/speed.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "../catalog/read.ts";
 import { type ClusterFlags, countParser, parseHostName } from "../cluster/flags.ts";
@@ -19,7 +25,6 @@ import { printResult } from "../program/output.ts";
 import { alignColumns } from "../program/table.ts";
 import { llmfitSystem, renderLlmfit } from "./llmfit.ts";
 import { type MachineFlags, machineFor } from "./machine.ts";
-import type { Estimate } from "../../fitness/scoring/speed.ts";
 
 export interface ModelsFlags extends MachineFlags {
   readonly useCase?: UseCase;

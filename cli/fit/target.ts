@@ -14,6 +14,7 @@ import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api
 import { allModelsOf, mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { BACKEND_RUNTIMES, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
+import type { BackendRevision } from "../../src/capacity/backend.ts";
 import { findNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
 import { ACCESS_REVIEWS } from "../../src/kube/kinds.ts";
 import type { AccessReview } from "../../src/kube/objects.ts";
@@ -26,7 +27,6 @@ import { explainAttempt } from "../cluster/failure.ts";
 import { findIfPresent, findObject, notFound } from "../cluster/find.ts";
 import { readGguf } from "../gguf/read.ts";
 import { type FitFlags, specOf } from "./flags.ts";
-import type { BackendRevision } from "../../src/capacity/backend.ts";
 
 export interface FitTarget extends NamedModels {
   readonly service: InferenceService;

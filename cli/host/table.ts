@@ -1,10 +1,10 @@
 /** The hosts as a table. Pure. */
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { osText } from "../../src/verdicts/host.ts";
 import { ageOf } from "../program/age.ts";
 import { formatTable } from "../program/table.ts";
 import { claimedOf, overviewOf } from "../status/overview.ts";
-import { osText } from "../../src/verdicts/host.ts";
 
 export type HostEntry = ReturnType<typeof hostEntries>[number];
 

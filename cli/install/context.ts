@@ -8,7 +8,7 @@ import { createUseraddAccounts } from "../../launchd/account/useradd.ts";
 import { readChoices } from "../../launchd/choices.ts";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
 import { stopSeconds } from "../../launchd/layout/agent-command.ts";
-import { type InstallLayout, layoutFor, type InstallScope } from "../../launchd/layout/layout.ts";
+import { type InstallLayout, type InstallScope, layoutFor } from "../../launchd/layout/layout.ts";
 import type { Choices } from "../../launchd/plan/entries.ts";
 import type { InstallPorts } from "../../launchd/ports.ts";
 import { createSystemctl } from "../../launchd/systemd/systemctl.ts";

@@ -1,8 +1,8 @@
 /** Reads the progress of a rollout from the status of the service. Pure. */
 import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import type { Model } from "../../src/api/model.ts";
 import { desiredOf } from "../../src/api/inference-service/serving.ts";
+import type { Model } from "../../src/api/model.ts";
 
 export interface RolloutProgress {
   /** `stopped`: it does not resume without a change. */

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
 import { type InstallLayout, layoutFor } from "../../launchd/layout/layout.ts";
 import { renderAgentPlist } from "../../launchd/plist/agent-plist.ts";
+import type { ServiceManager } from "../../launchd/ports.ts";
 import { pollUntil } from "../../launchd/wait.ts";
 import { LAUNCHD_LABEL } from "../../src/api/group.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
@@ -11,8 +12,14 @@ import { readService } from "../../src/macos/doctor/launchd.ts";
 import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
 import { killIfSame } from "../../src/supervise/leftovers.ts";
 import { createCommand } from "../../src/util/command.ts";
-import { type Bench, failedStep, notApplicableStep, passedStep, type SelftestOutcome, unknownStep } from "./step.ts";
-import type { ServiceManager } from "../../launchd/ports.ts";
+import {
+  type Bench,
+  failedStep,
+  notApplicableStep,
+  passedStep,
+  type SelftestOutcome,
+  unknownStep,
+} from "./step.ts";
 
 const START_MS = 15_000;
 const LEAVE_MS = 10_000;

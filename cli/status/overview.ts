@@ -4,11 +4,11 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
+import { readyText, unreadyMessage } from "../../src/api/inference-service/serving.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { compareText } from "../../src/util/text.ts";
-import { readyText, unreadyMessage } from "../../src/api/inference-service/serving.ts";
 import { hostText } from "../../src/verdicts/host.ts";
 import { isHostReachable, isServing, phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 

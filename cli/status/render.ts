@@ -1,10 +1,16 @@
 /** The overview as one screen of text. Pure. */
 import { keyOf } from "../../src/api/names.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import { alignColumns, type Row } from "../program/table.ts";
-import { claimedOf, type Overview, type OverviewHostLine, type ReplicaLine, type ServiceLine } from "./overview.ts";
 import { downloadText, secondsLeft, shareOf } from "../../src/verdicts/download.ts";
 import { formatSpan } from "../program/age.ts";
+import { alignColumns, type Row } from "../program/table.ts";
+import {
+  claimedOf,
+  type Overview,
+  type OverviewHostLine,
+  type ReplicaLine,
+  type ServiceLine,
+} from "./overview.ts";
 
 export interface RenderOptions {
   readonly color: boolean;

@@ -5,9 +5,9 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { isServing } from "../../src/verdicts/replica.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview.ts";
-import { isServing } from "../../src/verdicts/replica.ts";
 
 export interface TopInput {
   /** Undefined if the reader may not list hosts. */

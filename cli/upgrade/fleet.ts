@@ -8,6 +8,7 @@ import type { HostChange } from "../../src/api/host-change.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { createCommand } from "../../src/util/command.ts";
+import { isServing } from "../../src/verdicts/replica.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { findObject, listAll } from "../cluster/find.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
@@ -21,9 +22,15 @@ import { printLine, printNote, printResult } from "../program/output.ts";
 import { listenForStop, type StopRequest } from "../program/stop-signals.ts";
 import { type HostResult, type HostUpgradePorts, upgradeHost } from "./one-host.ts";
 import { planUpgrade, type ReplicaBaseline, type UpgradePlan, type UpgradeTarget } from "./plan.ts";
-import { failureOf, failureOfPlan, renderLines, renderPlan, type UpgradeOutcome, upgradeLines } from "./report.ts";
+import {
+  failureOf,
+  failureOfPlan,
+  renderLines,
+  renderPlan,
+  type UpgradeOutcome,
+  upgradeLines,
+} from "./report.ts";
 import { upgradeBySsh } from "./transport.ts";
-import { isServing } from "../../src/verdicts/replica.ts";
 
 export interface FleetUpgradeFlags extends ClusterFlags {
   readonly hosts?: readonly string[];

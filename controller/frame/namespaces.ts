@@ -4,7 +4,7 @@ import { describeError } from "../../src/api/errors.ts";
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { NAMESPACES } from "../../src/kube/kinds.ts";
-import type { KubeClient, ApiFailure } from "../../src/kube/types.ts";
+import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";

@@ -4,10 +4,10 @@ import type { ScoreWeights } from "../../src/capacity/score.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { MoveTracker } from "./move-tracker.ts";
-import type { Watches } from "./watches/watches.ts";
 import type { ApplyOutcome } from "./apply/run.ts";
+import type { MoveTracker } from "./move-tracker.ts";
 import type { PathStep } from "./owned/steps.ts";
+import type { Watches } from "./watches/watches.ts";
 
 export interface ControllerPorts {
   readonly client: KubeClient;

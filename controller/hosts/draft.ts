@@ -5,16 +5,16 @@ import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica, waitingSince } from "../../src/capacity/placement/claims.ts";
 import { benchmarksIn } from "../../src/cluster/benchmarks.ts";
 import { type Moment, momentOf } from "../../src/util/moment.ts";
+import type { Departure } from "../frame/move-tracker.ts";
 import { type PreemptedSlot, preemptedSlots, withPreempted } from "../frame/scheduler/preempted.ts";
-import { readRefusals, type RefusalHistory } from "../frame/scheduler/refusals.ts";
+import { type RefusalHistory, readRefusals } from "../frame/scheduler/refusals.ts";
 import { type LiveService, namedModels, soonest } from "../frame/service/path.ts";
 import type { Watches } from "../frame/watches/watches.ts";
 import type { ServiceObserved } from "./plan/observed.ts";
 import { draftService, type ServiceDraft } from "./plan/plan.ts";
 import type { HostsPathPorts } from "./ports.ts";
-import { readHealth, type HealthHistory } from "./rollout/health.ts";
+import { type HealthHistory, readHealth } from "./rollout/health.ts";
 import { ordinalOf } from "./rollout/slots.ts";
-import type { Departure } from "../frame/move-tracker.ts";
 
 export interface DemandsInput {
   readonly observed: ServiceObserved;

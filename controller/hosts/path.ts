@@ -6,7 +6,12 @@ import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
 import { EARNED_MS } from "../../src/capacity/placement/priority.ts";
-import { type HostClaim, type Placed, serviceOfSlot, type Unplaced } from "../../src/capacity/placement/types.ts";
+import {
+  type HostClaim,
+  type Placed,
+  serviceOfSlot,
+  type Unplaced,
+} from "../../src/capacity/placement/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { type Moment, momentOf } from "../../src/util/moment.ts";
 import type { ApplyOutcome } from "../frame/apply/run.ts";
@@ -17,13 +22,13 @@ import type { ControllerPorts } from "../frame/ports.ts";
 import { planPreemptions } from "../frame/scheduler/preempted.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../frame/service/path.ts";
 import { type ReportedEvent, reportOn } from "../frame/watches/events.ts";
+import { observeDemands, type PlannedDemands, planDemands, storeDemands } from "./draft.ts";
+import { placementReasonOf } from "./plan/desired.ts";
 import { desiredReplicas, planService, type ServiceDraft } from "./plan/plan.ts";
 import type { HostsPathPorts } from "./ports.ts";
 import { isServingReplica, ordinalOf, revisionOfReplica } from "./rollout/slots.ts";
 import { earnedClassLeftMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
-import { observeDemands, type PlannedDemands, planDemands, storeDemands } from "./draft.ts";
-import { placementReasonOf } from "./plan/desired.ts";
 
 const CONFLICT_RETRY_MS = 1_000;
 const REFRESH_MS = 60_000;

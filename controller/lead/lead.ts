@@ -7,6 +7,7 @@ import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Queue } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
+import { applyServiceSteps } from "../frame/apply/apply.ts";
 import { createRejectionRetries } from "../frame/apply/retries.ts";
 import type { ControllerMetrics } from "../frame/metrics/metrics.ts";
 import { createMoveTracker } from "../frame/move-tracker.ts";
@@ -16,7 +17,7 @@ import type { ControllerPorts } from "../frame/ports.ts";
 import { type ControllerScheduler, createControllerScheduler } from "../frame/scheduler/scheduler.ts";
 import { backendBlocked, backendOf } from "../frame/service/backend.ts";
 import type { IdleServices } from "../frame/service/idle-report.ts";
-import { choosePath, type LiveService, modelKeyOf, } from "../frame/service/path.ts";
+import { choosePath, type LiveService, modelKeyOf } from "../frame/service/path.ts";
 import type { WatchOptions } from "../frame/watches/contract.ts";
 import { allWatches, startWatches, type Watches, whenWatchesSynced } from "../frame/watches/watches.ts";
 import { createDeletions } from "../hosts/host/deletions.ts";
@@ -43,12 +44,18 @@ import { type LivePerformance, startLivePerformance } from "../services/performa
 import type { ServicePorts } from "../services/ports.ts";
 import { reconcileService } from "../services/reconcile.ts";
 import type { RouteSettings } from "../services/routes/config.ts";
+import { writeStatus } from "../services/status.ts";
 import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
 import { leaderFacts } from "./leader-facts.ts";
 import { type JoinedOptions, joinOptions } from "./options.ts";
-import { type CorePasses, createQueues, enqueueAll, enqueueScaled, type Queues, startQueues } from "./queues.ts";
-import { applyServiceSteps } from "../frame/apply/apply.ts";
-import { writeStatus } from "../services/status.ts";
+import {
+  type CorePasses,
+  createQueues,
+  enqueueAll,
+  enqueueScaled,
+  type Queues,
+  startQueues,
+} from "./queues.ts";
 import { createPaths } from "./service-paths.ts";
 
 export interface LeadOptions extends WatchOptions {

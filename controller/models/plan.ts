@@ -8,7 +8,7 @@ import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
-import { shortRevision, revisionContentOf } from "../../src/capacity/template.ts";
+import { revisionContentOf, shortRevision } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
 import type { Inspected } from "../../src/hub/inspect/inspect.ts";
 import { checksumProblem } from "../../src/hub/inspect/resolve.ts";

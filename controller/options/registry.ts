@@ -3,11 +3,11 @@ import type { OptionPart, ProcessPorts } from "../frame/option.ts";
 import { backends } from "./backend/option.ts";
 import { benchmarks } from "./benchmark/option.ts";
 import { externalMetrics } from "./external-metrics/option.ts";
+import { idle } from "./idle/idle.ts";
 import { labels } from "./labels/option.ts";
 import { liveEviction } from "./live-eviction/option.ts";
 import { preflight } from "./preflight/option.ts";
 import { tunnel } from "./tunnel/option.ts";
-import { idle } from "./idle/idle.ts";
 
 /** In the order in which they start, and in which their settings are documented. */
 const OPTIONS = {

@@ -1,6 +1,11 @@
 /** The ResourceClaimTemplates of a service, from which each pod gets its own claim for devices of its flavors. Pure. */
 import type { KubeObject } from "../../src/kube/types.ts";
-import type { LeaderWorkerSet, PodSpec, PodTemplate, ResourceClaimTemplate } from "../../src/kube/workload-objects.ts";
+import type {
+  LeaderWorkerSet,
+  PodSpec,
+  PodTemplate,
+  ResourceClaimTemplate,
+} from "../../src/kube/workload-objects.ts";
 import type { OwnedObjects } from "../frame/owned/observe.ts";
 import type { ServiceStep } from "../frame/owned/steps.ts";
 import { removals } from "../frame/owned/teardown.ts";

@@ -5,6 +5,7 @@ import type { Blocked } from "../../src/capacity/resolve.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import type { Rejection } from "../frame/apply/rejection.ts";
 import type { Obstacle } from "../frame/apply/run.ts";
+import { readyText } from "../frame/service/phase.ts";
 import type { ObservedNodes } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import type { ObservedPods } from "./pods.ts";
@@ -12,7 +13,6 @@ import type { ObservedQuota } from "./quota.ts";
 import type { Deferral } from "./rollout.ts";
 import type { Surroundings } from "./workload/contract.ts";
 import type { PodsResolved } from "./workload/resolve.ts";
-import { readyText } from "../frame/service/phase.ts";
 
 /** The part that Deployments and LeaderWorkerSets have in common. */
 export interface ObservedWorkload {

@@ -11,6 +11,7 @@ import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { ApplyOutcome } from "../frame/apply/run.ts";
 import { type OwnedObjects, ownedForPods } from "../frame/owned/observe.ts";
+import type { PathStep } from "../frame/owned/steps.ts";
 import { planTeardown, removals } from "../frame/owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../frame/service/path.ts";
 import { type ReportedEvent, reportOn } from "../frame/watches/events.ts";
@@ -19,19 +20,40 @@ import { readPodsInFlight } from "./in-flight.ts";
 import { type MoveInput, type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
 import { nodeFiguresFor } from "./node-figures.ts";
 import { judgeNodes, nodeChoiceOf, nodesCondition, type ObservedNodes, scoreNodes } from "./nodes.ts";
-import { CONFLICT_RETRY_MS, observePods, offloadOf, podsInputOf, reportRestored, updateQueue } from "./pass.ts";
+import {
+  CONFLICT_RETRY_MS,
+  observePods,
+  offloadOf,
+  podsInputOf,
+  reportRestored,
+  updateQueue,
+} from "./pass.ts";
 import { planPods } from "./plan.ts";
-import { countRefused, isInGroup, isLive, isMakingRoom, isUnscheduled, type ObservedPods, readPods } from "./pods.ts";
+import {
+  countRefused,
+  isInGroup,
+  isLive,
+  isMakingRoom,
+  isUnscheduled,
+  type ObservedPods,
+  readPods,
+} from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
 import { readQuota } from "./quota.ts";
-import { isOf, type PodsRolloutInput, planPodsRollout, podsToProbe, type Rollout, renewalOf } from "./rollout.ts";
+import {
+  isOf,
+  type PodsRolloutInput,
+  planPodsRollout,
+  podsToProbe,
+  type Rollout,
+  renewalOf,
+} from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 import { matchesFlavors } from "./workload/flavors/nodes.ts";
 import { hasGate, hasSeveralTerms, isChosenByUser } from "./workload/pod.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "./workload/resolve.ts";
 import { podRevisionOf } from "./workload/revision.ts";
 import { SURGE_ONE } from "./workload/strategy.ts";
-import type { PathStep } from "../frame/owned/steps.ts";
 
 const LEAVES_PODS = {
   choice: { avoid: [], prefer: [] },

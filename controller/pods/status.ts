@@ -10,7 +10,7 @@ import { defined } from "../../src/util/defined.ts";
 import { truncate } from "../../src/util/text.ts";
 import { codeOfRejections, describeRejections } from "../frame/apply/rejection.ts";
 import { serviceUrlOf } from "../frame/owned/kube-service.ts";
-import { obstructedPhase, type PhaseStatus, stoppedPhase, hasServed } from "../frame/service/phase.ts";
+import { hasServed, obstructedPhase, type PhaseStatus, stoppedPhase } from "../frame/service/phase.ts";
 import { podsConditions } from "./conditions.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { waitsForQuota } from "./quota.ts";

@@ -1,8 +1,9 @@
 /** The part of a service's status about its BackendRuntime. Pure. */
+
+import { withConditions } from "../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Blocked } from "../../src/capacity/resolve.ts";
 import { type ChosenBackend, usedBackend } from "../frame/service/backend.ts";
-import { withConditions } from "../../src/api/conditions.ts";
 
 const TYPE = "BackendRuntimeCurrent";
 

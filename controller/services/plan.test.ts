@@ -4,12 +4,12 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
-import { createPaths } from "../lead/service-paths.ts";
-import type { HostsPathPorts } from "../hosts/ports.ts";
 import { NO_OWNED_OBJECTS, type OwnedObjects } from "../frame/owned/observe.ts";
 import type { PathStep } from "../frame/owned/steps.ts";
-import { needsNoOtherPath, type PassStep, planPass } from "./plan.ts";
+import type { HostsPathPorts } from "../hosts/ports.ts";
+import { createPaths } from "../lead/service-paths.ts";
 import type { PodsPorts } from "../pods/ports.ts";
+import { needsNoOtherPath, type PassStep, planPass } from "./plan.ts";
 
 /** Words after a name are its state. */
 interface ShortInput {

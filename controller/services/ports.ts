@@ -1,5 +1,5 @@
 /** Dependencies of a pass over a service. */
-import type { InferenceServiceStatus, InferenceService } from "../../src/api/inference-service/index.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { RejectionRetries } from "../frame/apply/retries.ts";
 import type { FlavorChooser } from "../frame/service/flavor-report.ts";

@@ -11,19 +11,19 @@ import { truncate } from "../../src/util/text.ts";
 import { ApiCallFailed } from "../frame/apply/failure.ts";
 import { PartialRejection, type Rejection } from "../frame/apply/rejection.ts";
 import { type ObservedService, observeService } from "../frame/owned/observe.ts";
+import type { PathStep } from "../frame/owned/steps.ts";
 import { planTeardown } from "../frame/owned/teardown.ts";
 import { backendBlocked, backendOf } from "../frame/service/backend.ts";
-import { withAllocation, type ChosenFlavor, flavorStatus } from "../frame/service/flavor-report.ts";
-import { idleStatus, type IdleDecision } from "../frame/service/idle-report.ts";
-import { choosePath, type LiveService, modelKeyOf, soonest, type PathResult } from "../frame/service/path.ts";
+import { type ChosenFlavor, flavorStatus, withAllocation } from "../frame/service/flavor-report.ts";
+import { type IdleDecision, idleStatus } from "../frame/service/idle-report.ts";
+import { choosePath, type LiveService, modelKeyOf, type PathResult, soonest } from "../frame/service/path.ts";
+import { planScaling } from "./autoscaling/scale.ts";
 import { withBackendStatus } from "./backend-status.ts";
 import { planModelNames, undecidedNames } from "./model-names.ts";
-import type { ServicePorts } from "./ports.ts";
-import { knownStatus } from "./status.ts";
-import { planScaling } from "./autoscaling/scale.ts";
-import type { PathStep } from "../frame/owned/steps.ts";
 import { needsNoOtherPath, type PassInput, type PassStep, planPass } from "./plan.ts";
+import type { ServicePorts } from "./ports.ts";
 import { planRoute } from "./routes/route.ts";
+import { knownStatus } from "./status.ts";
 
 /** Delay before the next check while the watches are behind. */
 const BEHIND_MS = 1_000;

@@ -5,10 +5,10 @@ import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
 import { hasPodEnded, type Pod } from "../../src/kube/workload-objects.ts";
-import { GPU_RESOURCES } from "../scoring/node.ts";
-import type { Density, HeldMemory } from "./density.ts";
 import { isReady } from "../../src/verdicts/pod.ts";
 import { phaseText } from "../../src/verdicts/replica.ts";
+import { GPU_RESOURCES } from "../scoring/node.ts";
+import type { Density, HeldMemory } from "./density.ts";
 
 /** Part of the budget that a replica or pod claims: where pods use whole GPUs, the budget is their memory. */
 export function claimedBytes(

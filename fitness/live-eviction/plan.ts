@@ -1,6 +1,12 @@
 /** Decides when a replica leaves a machine whose score for its model has fallen. Pure. */
 
-import type { Move, MoveCandidate, MoveJudge, MoveSettings, Observation } from "../../src/capacity/fitness.ts";
+import type {
+  Move,
+  MoveCandidate,
+  MoveJudge,
+  MoveSettings,
+  Observation,
+} from "../../src/capacity/fitness.ts";
 
 interface Tracked {
   /** The best score on this machine so far. */

@@ -4,7 +4,14 @@ import { bytesPerToken, fileSize, type Quantization, quantizationOf } from "../c
 import type { CatalogRecord } from "../catalog/record.ts";
 import { claimEstimatorOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
-import { activeBillions, decodeMs, promptMsPerToken, type SpeedInput, type Estimate, estimate } from "./speed.ts";
+import {
+  activeBillions,
+  decodeMs,
+  type Estimate,
+  estimate,
+  promptMsPerToken,
+  type SpeedInput,
+} from "./speed.ts";
 
 export interface Draft {
   readonly record: CatalogRecord;

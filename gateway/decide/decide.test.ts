@@ -6,11 +6,11 @@ import { anonymous } from "../keys/authenticator.ts";
 import { createHeldBodies } from "../limits/bodies.ts";
 import type { Admission, Limits } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
+import { ModelQueues } from "../queue/queues.ts";
 import { Requests } from "../requests.ts";
 import { manualClock } from "../testing/manual-clock.ts";
 import { decodeAssignment } from "./assignment.ts";
 import { Decider, type DecisionPorts, type Question } from "./decide.ts";
-import { ModelQueues } from "../queue/queues.ts";
 
 interface Given {
   readonly spec?: object;

@@ -8,13 +8,21 @@ import type { Models } from "../models/models.ts";
 import type { ServedModel } from "../models/served-model.ts";
 import type { Share } from "../queue/fair-queue.ts";
 import type { SlotResult } from "../queue/model-queue.ts";
+import type { ModelQueues } from "../queue/queues.ts";
 import type { Requests, StartResult } from "../requests.ts";
 import { readTraceParent } from "../telemetry/span.ts";
 import { encodeAssignment } from "./assignment.ts";
-import { type Call, type CheckedRequest, INFERENCE_PATHS, promptPrefix, readCall, readPath, readWaitSeconds } from "./call.ts";
+import {
+  type Call,
+  type CheckedRequest,
+  INFERENCE_PATHS,
+  promptPrefix,
+  readCall,
+  readPath,
+  readWaitSeconds,
+} from "./call.ts";
 import type { Dialect, Refusal } from "./dialect.ts";
 import { permissionsOf, resolveServedModel } from "./resolve.ts";
-import type { ModelQueues } from "../queue/queues.ts";
 
 export interface Question extends CheckedRequest {
   /** x-request-id, which Envoy generates; unique. */

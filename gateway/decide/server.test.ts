@@ -15,11 +15,11 @@ import { anonymous } from "../keys/authenticator.ts";
 import { createHeldBodies } from "../limits/bodies.ts";
 import type { Limits } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
+import { ModelQueues } from "../queue/queues.ts";
 import { Requests } from "../requests.ts";
 import { manualClock } from "../testing/manual-clock.ts";
 import { Decider } from "./decide.ts";
 import { serveDecisions } from "./server.ts";
-import { ModelQueues } from "../queue/queues.ts";
 
 const SPEC = { modelRef: "m", runtime: "llamacpp" };
 const lora = {

@@ -8,7 +8,7 @@ import type { Log } from "../../src/util/ports.ts";
 import { HEADERS } from "../envoy/names.ts";
 import { listModels, type ModelListing } from "../models/models.ts";
 import { type CheckedRequest, shown } from "./call.ts";
-import { type Decider, refusalOfCaller, type RequestDecision } from "./decide.ts";
+import { type Decider, type RequestDecision, refusalOfCaller } from "./decide.ts";
 import { type Dialect, dialectOf, type Refusal, renderRefusal } from "./dialect.ts";
 
 /** Prefixes of the paths that Envoy asks, before and after it reads the body. */

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ServedModel } from "../models/served-model.ts";
 import { exampleModel } from "../testing/example-model.ts";
 import { manualClock } from "../testing/manual-clock.ts";
-import { reportQueues, ModelQueues } from "./queues.ts";
+import { ModelQueues, reportQueues } from "./queues.ts";
 
 const model = exampleModel(["a", "b"]);
 

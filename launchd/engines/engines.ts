@@ -9,7 +9,16 @@ import type { Command } from "../../src/util/command.ts";
 import { removeTree, replaceFile } from "../account-files.ts";
 import { replaceLink } from "../apply.ts";
 import { partialName, replaceFolder, syncTree } from "../release/stage.ts";
-import { changesOf, enginePlaces, type InstalledEngine, leftoversIn, listEngines, PROGRAM, recordedFrom, versionPlaces } from "./store.ts";
+import {
+  changesOf,
+  enginePlaces,
+  type InstalledEngine,
+  leftoversIn,
+  listEngines,
+  PROGRAM,
+  recordedFrom,
+  versionPlaces,
+} from "./store.ts";
 import { type FolderContents, invalidArchive, tapChunks, unpackEngine } from "./unpack.ts";
 
 export interface EngineStore {

@@ -8,8 +8,8 @@ import { type Command, type CommandResult, commandFailure } from "../../src/util
 import type { Clock } from "../../src/util/ports.ts";
 import type { InstallLayout } from "../layout/layout.ts";
 import type { ManagedJob } from "../plan/observed.ts";
-import { pollUntil } from "../wait.ts";
 import type { ServiceManager } from "../ports.ts";
+import { pollUntil } from "../wait.ts";
 
 const NO_SUCH_PROCESS = 3;
 /** Exit codes for a missing job. */

@@ -1,6 +1,7 @@
 /** The observed state of an installation. */
-import type { InstallEntry } from "./entries.ts";
+
 import type { AgentStatus } from "../../src/api/agent-status.ts";
+import type { InstallEntry } from "./entries.ts";
 
 /** The state of our label or unit in the service manager, with the manager's own codes and states. */
 export type ManagedJob =

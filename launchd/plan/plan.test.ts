@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { layoutFor } from "../layout/layout.ts";
+import { installEntriesOf } from "./entries.ts";
 import { assessHealth } from "./health.ts";
 import { planCleanup, planInstall, planRollback } from "./install.ts";
 import type { ManagedJob, ObservedAgent, ObservedInstallation } from "./observed.ts";
 import { installRefusalOf } from "./refuse.ts";
 import { planUninstall } from "./uninstall.ts";
 import { compareReleases, isVersion } from "./version.ts";
-import { installEntriesOf } from "./entries.ts";
 
 const layout = layoutFor({ platform: "darwin", scope: "system", root: "", home: "/Users/me", uid: 501 });
 const entries = installEntriesOf({ layout, drainSeconds: 30 });

@@ -1,5 +1,5 @@
 /** The steps of install, upgrade and uninstall. Each is safe to repeat. */
-import type { InstallEntry, EntryOwner } from "./entries.ts";
+import type { EntryOwner, InstallEntry } from "./entries.ts";
 
 export type InstallStep =
   | { readonly do: "create account"; readonly name: string }

@@ -4,7 +4,14 @@ import { priorityClasses } from "../../controller/pods/workload/priorities.ts";
 import { clusterAccess } from "../../src/api/access/cluster.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, NAMESPACE_HOSTS, NAMESPACE_JOIN, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
-import { ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, CLUSTER_ROLES, FLOW_SCHEMAS, PRIORITY_CLASSES, PRIORITY_LEVELS } from "../../src/kube/kinds.ts";
+import {
+  ADMISSION_POLICIES,
+  ADMISSION_POLICY_BINDINGS,
+  CLUSTER_ROLES,
+  FLOW_SCHEMAS,
+  PRIORITY_CLASSES,
+  PRIORITY_LEVELS,
+} from "../../src/kube/kinds.ts";
 import { objectPath } from "../../src/kube/paths.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { truncate } from "../../src/util/text.ts";

@@ -1,7 +1,7 @@
 /** The output of the demo: one line per finished step, phases as they happen, and a bar while weights are downloaded. */
 import { terminalText } from "../../src/util/terminal-text.ts";
-import { createDownloadBar } from "../download-bar.ts";
 import type { Download } from "../../src/verdicts/download.ts";
+import { createDownloadBar } from "../download-bar.ts";
 
 export interface DemoScreen {
   readonly title: (text: string) => void;

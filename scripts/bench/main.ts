@@ -3,9 +3,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import type { ScenarioResult } from "./beds/measurement.ts";
 import { type BenchReport, mergeReports, renderBenchReport, reportLine } from "./report.ts";
 import { scenarios } from "./scenarios.ts";
-import type { ScenarioResult } from "./beds/measurement.ts";
 
 const BASELINE = fileURLToPath(new URL("./baseline.json", import.meta.url));
 const HELP = `npm run bench -- [--only NAME]... [--engines 20] [--idle-minutes 1] [--download-gb 2] [--hosts 1000] [--services 2000] [--output json] [--save]

@@ -1,5 +1,5 @@
 /** The table and the JSON of a bench run, held against the last committed result. */
-import { type Statistic, type SampleSummary, type ScenarioResult, summaryOf } from "./beds/measurement.ts";
+import { type SampleSummary, type ScenarioResult, type Statistic, summaryOf } from "./beds/measurement.ts";
 
 export interface ReportLine {
   readonly name: string;

@@ -1,5 +1,6 @@
 /** Every scenario by the name that `--only` takes. */
 import { openBed } from "./beds/bed.ts";
+import type { ScenarioResult } from "./beds/measurement.ts";
 import { measureAddressChanges } from "./scenarios/address.ts";
 import { measureAdmission } from "./scenarios/admission.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
@@ -24,7 +25,6 @@ import { measureSources } from "./scenarios/sources.ts";
 import { measureStarts } from "./scenarios/start.ts";
 import { measureUpgrade } from "./scenarios/upgrade.ts";
 import { measureWithdrawals } from "./scenarios/withdraw.ts";
-import type { ScenarioResult } from "./beds/measurement.ts";
 
 export interface BenchOptions {
   readonly engines: number;

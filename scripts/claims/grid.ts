@@ -1,9 +1,9 @@
 /** The grid on which claims are held against the real engine: shapes of models times engine settings, every pair of values at least once. */
 import { MODEL_ARCHITECTURES, type SparseArchitecture } from "../../cli/calibrate/architectures.ts";
 import { type SparseModel, sparseWeightsBytes } from "../../cli/calibrate/sparse-model.ts";
+import type { MemorySetting } from "../../src/api/engine-settings.ts";
 import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 import { createRandom, type Random } from "../../test/bed/random.ts";
-import type { MemorySetting } from "../../src/api/engine-settings.ts";
 
 export interface ClaimCase {
   readonly model: SparseModel;

@@ -6,7 +6,15 @@ import { checkInvariants, checkQueue } from "./invariants.ts";
 import { LOST_AFTER_MS, SILENT_AFTER_MS, type SimulationOptions } from "./options.ts";
 import { createServiceMaker, type ServiceMaker, type SimulatedService } from "./services.ts";
 import { createSimulationTally, type Measures, type SimulationTally } from "./tally.ts";
-import { changeHost, createWorld, endReplica, startDrain, startReplica, type World, scheduleService } from "./world.ts";
+import {
+  changeHost,
+  createWorld,
+  endReplica,
+  scheduleService,
+  startDrain,
+  startReplica,
+  type World,
+} from "./world.ts";
 
 type Happening =
   | { readonly what: "arrival" }

@@ -4,7 +4,7 @@ import { createRandom } from "../../test/bed/random.ts";
 import { GIB, makeHosts } from "./fleet.ts";
 import { checkInvariants, checkQueue } from "./invariants.ts";
 import type { SimulatedService } from "./services.ts";
-import { createWorld, startReplica, type World, scheduleService } from "./world.ts";
+import { createWorld, scheduleService, startReplica, type World } from "./world.ts";
 
 /** One host; nothing is decided unless a test asks the scheduler. */
 function smallWorld(): { world: World; host: string; budget: number } {

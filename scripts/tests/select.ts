@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { gitFiles } from "../project/git-files.ts";
 import { root } from "../project/root.ts";
-import { dependencies, dependents, isTest, unitTests, type ImportingFile } from "./import-graph.ts";
+import { dependencies, dependents, type ImportingFile, isTest, unitTests } from "./import-graph.ts";
 
 const CODE = ["*.ts", "*.tsx", "*.mjs"];
 

@@ -6,7 +6,12 @@ import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { nodeOfReport } from "../../src/api/node-report.ts";
 import { benchmarksIn } from "../../src/cluster/benchmarks.ts";
-import { type ClusterChange, INFORMERS, type InformerName, type ObjectOf } from "../../src/cluster/informers.ts";
+import {
+  type ClusterChange,
+  INFORMERS,
+  type InformerName,
+  type ObjectOf,
+} from "../../src/cluster/informers.ts";
 import { nodeReportOf } from "../../src/cluster/nodes.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { Lease } from "../../src/kube/objects.ts";

@@ -6,12 +6,12 @@ import { createFitIndex } from "../../fitness/density/fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { GROUP } from "../../src/api/group.ts";
+import type { CatalogResponse } from "../../src/console/catalog.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { must } from "../../test/bed/must.ts";
 import { createCatalog } from "./catalog.ts";
 import { openConsoleRig, signIn } from "./testing/console-rig.ts";
-import type { CatalogResponse } from "../../src/console/catalog.ts";
 
 const URL = "/console/catalog";
 

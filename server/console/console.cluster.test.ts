@@ -10,9 +10,15 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { must } from "../../test/bed/must.ts";
 import { until } from "../../test/bed/until.ts";
 import { manifest } from "../../test/fixtures/manifests.ts";
-import { createCodes } from "./sign-in.ts";
-import { type ConsoleRig, consoleHeaders, openConsoleRig, signIn, unreachableKubeconfig } from "./testing/console-rig.ts";
 import type { MountRoutes } from "./reader.ts";
+import { createCodes } from "./sign-in.ts";
+import {
+  type ConsoleRig,
+  consoleHeaders,
+  openConsoleRig,
+  signIn,
+  unreachableKubeconfig,
+} from "./testing/console-rig.ts";
 
 const stack = new AsyncDisposableStack();
 let rig: ConsoleRig;

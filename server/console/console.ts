@@ -11,7 +11,14 @@ import { parseBody } from "./body.ts";
 import { type ConsoleGateway, mountGateway } from "./gateway.ts";
 import { createOidc, type OidcSettings } from "./oidc.ts";
 import { mountProxy } from "./proxy.ts";
-import { createMayAccess, createReaders, type Reader, type ReaderOf, type ConsoleAccess, type MountRoutes } from "./reader.ts";
+import {
+  type ConsoleAccess,
+  createMayAccess,
+  createReaders,
+  type MountRoutes,
+  type Reader,
+  type ReaderOf,
+} from "./reader.ts";
 import { askToSignIn, refuseThrown } from "./refusal.ts";
 import { type CalledBy, checkOrigin } from "./session/guard.ts";
 import { createSeal } from "./session/seal.ts";

@@ -11,9 +11,9 @@ import { readApiBody } from "../../src/kube/client/transport.ts";
 import type { Secret } from "../../src/kube/objects.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import { parseBody, pathBelow } from "./body.ts";
+import type { ConsoleAccess } from "./reader.ts";
 import { unwrapAnswer } from "./refusal.ts";
 import { type ServedRequest, servedRequest } from "./served-kinds.ts";
-import type { ConsoleAccess } from "./reader.ts";
 
 const PREFIX = `${CONSOLE_PATH}/k8s`;
 /** The API server's own limit for a request. */

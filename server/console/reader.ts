@@ -1,5 +1,5 @@
 /** A signed-in person, and the connection that carries that person's own rights. */
-import type { FastifyRequest, FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { AccessQuestion } from "../../src/console/protocol.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";

@@ -2,7 +2,7 @@
 import type { FastifyReply } from "fastify";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { deniedRight, missingRight } from "../../src/console/missing-right.ts";
-import type { SignIn, ApiRefusal } from "../../src/console/protocol.ts";
+import type { ApiRefusal, SignIn } from "../../src/console/protocol.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { ApiResult } from "../../src/kube/types.ts";
 import type { Log } from "../../src/util/ports.ts";

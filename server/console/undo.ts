@@ -12,8 +12,8 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { CONTROLLER_REVISIONS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { parseBody } from "./body.ts";
-import { unwrapAnswer } from "./refusal.ts";
 import type { MountRoutes } from "./reader.ts";
+import { unwrapAnswer } from "./refusal.ts";
 
 const undoSchema = z.strictObject({
   namespace: z.string().min(1).max(63),

@@ -5,14 +5,21 @@ import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
-import { classOf, measuredModel, measuredService, measuredTable, type NodeClassName, servicePod } from "../../test/bed/gpu-classes.ts";
+import {
+  classOf,
+  measuredModel,
+  measuredService,
+  measuredTable,
+  type NodeClassName,
+  servicePod,
+} from "../../test/bed/gpu-classes.ts";
 import { until } from "../../test/bed/until.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { parseServerConfig } from "../config.ts";
-import { needOf } from "./decide.ts";
-import { createExtenderCounters } from "./metrics.ts";
 import { listenApp } from "../http/app.ts";
 import { createExtenderApp, type ExtenderAppOptions } from "./app.ts";
+import { needOf } from "./decide.ts";
+import { createExtenderCounters } from "./metrics.ts";
 
 const table = readBenchmarks(measuredTable());
 

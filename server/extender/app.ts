@@ -3,17 +3,25 @@
  * of its own, because kube-scheduler sends no token, and the API answers no request without one.
  */
 import type { IncomingMessage } from "node:http";
+import type { FastifyInstance, FastifyReply } from "fastify";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { ScoreWeights } from "../../src/capacity/score.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { createHttpApp, type HttpAppOptions } from "../http/app.ts";
 import { type ExtenderNeed, mismatchOf, scoreCandidates } from "./decide.ts";
 import type { ExtenderCluster } from "./facts.ts";
 import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";
-import { type Candidates, type ExtenderArgs, type ExtenderPod, filterError, filterResult, priorityList, readArgs } from "./protocol.ts";
-import type { FastifyInstance, FastifyReply } from "fastify";
-import { createHttpApp, type HttpAppOptions } from "../http/app.ts";
+import {
+  type Candidates,
+  type ExtenderArgs,
+  type ExtenderPod,
+  filterError,
+  filterResult,
+  priorityList,
+  readArgs,
+} from "./protocol.ts";
 
 /** 5,000 Nodes of 20 KB. */
 const MAX_BODY_BYTES = 128 * 1024 ** 2;

@@ -6,11 +6,23 @@ import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { speedsByClass, subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
-import { ACCELERATOR_OF_VENDOR, type Devices, type GpuVendor, vendorOfAccelerator } from "../../src/capacity/devices/devices.ts";
+import {
+  ACCELERATOR_OF_VENDOR,
+  type Devices,
+  type GpuVendor,
+  vendorOfAccelerator,
+} from "../../src/capacity/devices/devices.ts";
 import { flavorsOf } from "../../src/capacity/flavors/narrow.ts";
 import { engineQuantizations, isPartlyOffloaded } from "../../src/capacity/offload.ts";
 import { formatOf, quantizationOfWeights } from "../../src/capacity/resolve.ts";
-import { type ScoreWeights, scoreMachine, scoreOf, scoreRank, scoreScale, type ScoreInputs } from "../../src/capacity/score.ts";
+import {
+  type ScoreInputs,
+  type ScoreWeights,
+  scoreMachine,
+  scoreOf,
+  scoreRank,
+  scoreScale,
+} from "../../src/capacity/score.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";

@@ -4,15 +4,15 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
+import type { FastifyError, FastifyInstance } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readBodyText } from "../../src/http/body.ts";
 import { rejectUnauthorized } from "../../src/http/listener.ts";
 import { isFromProgram, isLoopback } from "../../src/http/loopback.ts";
-import type { Clock } from "../../src/util/ports.ts";
-import { createMcp, type McpOptions } from "./server.ts";
-import type { FastifyError, FastifyInstance } from "fastify";
 import { parseJson } from "../../src/util/parse-json.ts";
+import type { Clock } from "../../src/util/ports.ts";
 import { createHttpApp, listenApp } from "../http/app.ts";
+import { createMcp, type McpOptions } from "./server.ts";
 
 export type HandleRequest = (
   request: IncomingMessage,

@@ -7,16 +7,22 @@ import { RUNTIMES } from "../../src/api/fields/runtimes.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
-import { BACKEND_RUNTIMES, HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { readyText, unreadyMessage } from "../../src/api/inference-service/serving.ts";
+import {
+  BACKEND_RUNTIMES,
+  HOSTS,
+  INFERENCE_REPLICAS,
+  INFERENCE_SERVICES,
+  MODELS,
+} from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService, fitOnFlavors } from "../../src/capacity/fit/service-fit.ts";
 import { findNamedModels } from "../../src/capacity/named-models.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { compareText } from "../../src/util/text.ts";
+import { phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 import { type RestRoute, routes, wholeBody } from "../rest/routes.ts";
 import { type ClusterObjects, invalidArgument, type McpContext } from "./context.ts";
-import { readyText, unreadyMessage } from "../../src/api/inference-service/serving.ts";
-import { phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 
 export interface Tool {
   readonly name: string;

@@ -8,13 +8,13 @@ import { MAX_CREDENTIAL, MAX_HEADERS_KIB } from "../../src/http/header-limit.ts"
 import { momentOf } from "../../src/util/moment.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Console } from "../console/console.ts";
+import { createHttpApp, type HttpAppOptions } from "../http/app.ts";
 import type { HandleRequest } from "../mcp/http.ts";
 import { type AuthorizationResult, type AuthorizeRequest, RESOURCE, type Right } from "./authorize.ts";
 import { type AnswerLimit, createAnswerLimit, createEncode, type Encode } from "./encode.ts";
 import { openApiDocument } from "./openapi.ts";
 import { type RestRoute, type RouteResponse, type RouteResult, routes } from "./routes.ts";
 import { createWatches, type OpenedWatch, type WatchedQuery } from "./watches.ts";
-import { createHttpApp, type HttpAppOptions } from "../http/app.ts";
 
 export interface AppOptions {
   readonly density: Density;

@@ -3,9 +3,9 @@ import { backendRuntimeSchema } from "../api/backend-runtime.ts";
 import { hostSchema } from "../api/host.ts";
 import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
+import type { BackendRevision } from "./backend.ts";
 import { fitOfService } from "./fit/service-fit.ts";
 import { resolveService } from "./resolve.ts";
-import type { BackendRevision } from "./backend.ts";
 
 const GIB = 1024 ** 3;
 

@@ -14,13 +14,18 @@ import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
-import { withBackend, type BackendRevision } from "./backend.ts";
+import { type BackendRevision, withBackend } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import { type TemplateWithoutHost, toReplicaModel, toReplicaTemplate, revisionContentOf } from "./template.ts";
+import {
+  revisionContentOf,
+  type TemplateWithoutHost,
+  toReplicaModel,
+  toReplicaTemplate,
+} from "./template.ts";
 
 export interface Resolved {
   readonly at: "resolved";

@@ -10,7 +10,7 @@ import type { Model } from "../api/model.ts";
 import { ENGINES } from "../engines/registry.ts";
 import type { ControllerRevision } from "../kube/objects.ts";
 import type { PodTemplate } from "../kube/workload-objects.ts";
-import { type TemplateWithoutHost, revisionContentOf } from "./template.ts";
+import { revisionContentOf, type TemplateWithoutHost } from "./template.ts";
 
 /** Fields of InferenceService.spec that determine the revision. A change of any other field restarts nothing. */
 export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [

@@ -1,5 +1,11 @@
 /** The HTTP client for sources. It checks every address, follows redirects itself, and limits every wait. */
-import { type ClientRequest, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http";
+import {
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestOptions,
+} from "node:http";
 import { request as httpsRequest } from "node:https";
 import { notAllowed, permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
 import { checkUrl, guardedLookup, type HostRules } from "./guard.ts";

@@ -1,8 +1,50 @@
 /** Built-in kinds of Kubernetes that Metalbridge reads or writes. */
-import type { AIGatewayRoute, AIServiceBackend, BackendTrafficPolicy, GatewayBackend, HttpRoute } from "./gateway-objects.ts";
-import type { AccessReview, ApiService, ConfigMap, ControllerRevision, EndpointSlice, KubeEvent, Lease, Namespace, Role, RoleBinding, Secret, SelfReview, Service, SubjectAccessReview, TokenReview, ValidatingWebhooks } from "./objects.ts";
+import type {
+  AIGatewayRoute,
+  AIServiceBackend,
+  BackendTrafficPolicy,
+  GatewayBackend,
+  HttpRoute,
+} from "./gateway-objects.ts";
+import type {
+  AccessReview,
+  ApiService,
+  ConfigMap,
+  ControllerRevision,
+  EndpointSlice,
+  KubeEvent,
+  Lease,
+  Namespace,
+  Role,
+  RoleBinding,
+  Secret,
+  SelfReview,
+  Service,
+  SubjectAccessReview,
+  TokenReview,
+  ValidatingWebhooks,
+} from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
-import type { Deployment, HorizontalPodAutoscaler, Job, LeaderWorkerSet, NetworkPolicy, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodMonitor, PriorityClass, QueueWorkload, ResourceClaim, ResourceClaimTemplate, ResourceSlice, ScaledObject, StorageClass, KindDefinition } from "./workload-objects.ts";
+import type {
+  Deployment,
+  HorizontalPodAutoscaler,
+  Job,
+  KindDefinition,
+  LeaderWorkerSet,
+  NetworkPolicy,
+  Node,
+  PersistentVolumeClaim,
+  Pod,
+  PodDisruptionBudget,
+  PodMonitor,
+  PriorityClass,
+  QueueWorkload,
+  ResourceClaim,
+  ResourceClaimTemplate,
+  ResourceSlice,
+  ScaledObject,
+  StorageClass,
+} from "./workload-objects.ts";
 
 const RBAC = "rbac.authorization.k8s.io";
 const ADMISSION = "admissionregistration.k8s.io";

@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { type Download, downloadText, downloadWord, secondsLeft, shareOf, sumOfDownloads } from "./download.ts";
+import {
+  type Download,
+  downloadText,
+  downloadWord,
+  secondsLeft,
+  shareOf,
+  sumOfDownloads,
+} from "./download.ts";
 
 const GIB = 2 ** 30;
 

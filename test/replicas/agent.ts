@@ -2,11 +2,19 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createEndpoints } from "../../agent/endpoints/endpoints.ts";
-import { createEngineDrivers, engineEnvironment, type RegistryOptions } from "../../agent/engines/registry.ts";
+import {
+  createEngineDrivers,
+  engineEnvironment,
+  type RegistryOptions,
+} from "../../agent/engines/registry.ts";
 import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/context/ports.ts";
+import type {
+  ReplicaCluster,
+  ReplicaRunner,
+  ReplicaRunnerPorts,
+} from "../../agent/replicas/context/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
 import { openStore } from "../../agent/store/store.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";

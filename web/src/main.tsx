@@ -12,9 +12,9 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ConsoleError } from "./api/request.ts";
 import { router } from "./app/router.tsx";
-import { startTheme } from "./parts/theme.ts";
 import { openLive } from "./live/client.ts";
 import { LiveContext } from "./live/hooks.ts";
+import { startTheme } from "./parts/theme.ts";
 
 const HINT_MS = 400;
 const MAX_RETRIES = 2;

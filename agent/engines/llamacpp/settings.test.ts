@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import type { ErrorCode } from "../../../src/api/errors.ts";
+import { LLAMACPP_ROWS } from "../../../src/engines/llamacpp/settings.ts";
 import { makeFolder, processPorts, runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { createSupervisor } from "../../../src/supervise/supervisor.ts";
 import { listenOn, prepareTiny, program, template } from "../../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf, writeTinyLora, writeTinyProjector } from "../../../test/fixtures/tiny-gguf.ts";
 import type { EngineLaunch } from "../driver/engine.ts";
-import { LLAMACPP_ROWS } from "../../../src/engines/llamacpp/settings.ts";
 
 /** A PNG of one pixel. */
 const PIXEL =

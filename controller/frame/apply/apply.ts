@@ -4,17 +4,24 @@ import { FINALIZER_SERVICE, LABEL_SERVICE_UID } from "../../../src/api/group.ts"
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
+import { keyOf } from "../../../src/api/names.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
-import type { JsonPatchOp, KubeObject, ApiResult } from "../../../src/kube/types.ts";
+import { PODS } from "../../../src/kube/kinds.ts";
+import type { ApiResult, JsonPatchOp, KubeObject } from "../../../src/kube/types.ts";
 import { versionGuards } from "../owned/corrections.ts";
 import { hasNameOf, type OwnedKind, ownedKinds, ownedRow } from "../owned/kinds.ts";
-import type { ServiceStep, PathStep, PodStep } from "../owned/steps.ts";
+import type { PathStep, PodStep, ServiceStep } from "../owned/steps.ts";
 import { applyObject } from "./apply-object.ts";
 import { create } from "./create.ts";
 import { ApiCallFailed } from "./failure.ts";
-import { type ApplyOutcome, type ApplyRun, newApplyRun, recordResult, reject, type StepPorts } from "./run.ts";
-import { keyOf } from "../../../src/api/names.ts";
-import { PODS } from "../../../src/kube/kinds.ts";
+import {
+  type ApplyOutcome,
+  type ApplyRun,
+  newApplyRun,
+  recordResult,
+  reject,
+  type StepPorts,
+} from "./run.ts";
 
 type OwnedStep = Extract<ServiceStep, { readonly what: OwnedKind }>;
 

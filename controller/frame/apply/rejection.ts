@@ -1,6 +1,7 @@
 /** Objects that the API server rejects. The others are still created, and the status of the service reports the rejection. */
-import type { ApiFailure } from "../../../src/kube/types.ts";
+
 import type { ConditionUpdate } from "../../../src/api/conditions.ts";
+import type { ApiFailure } from "../../../src/kube/types.ts";
 
 const CODES = ["ApiForbidden", "ApiObjectRefused", "ObjectNameTaken", "QuotaExceeded"] as const;
 type RejectionCode = (typeof CODES)[number];

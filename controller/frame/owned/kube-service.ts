@@ -4,9 +4,9 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { serviceName } from "../../../src/api/names.ts";
 import type { Service, ServicePort } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
+import { metadataOf } from "../../pods/workload/surroundings.ts";
 import { correctLabels, isSame, withVersionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
-import { metadataOf } from "../../pods/workload/surroundings.ts";
 
 const HTTPS = "https";
 

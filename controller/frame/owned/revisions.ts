@@ -1,9 +1,20 @@
 /** Plans the ControllerRevisions of a service, on hosts and in pods. The newest has the highest number; old ones serve rollbacks. Pure. */
-import { ANNOTATION_BACKEND_REQUEST, ANNOTATION_RENDERED_FOR, LABEL_REVISION } from "../../../src/api/group.ts";
+import {
+  ANNOTATION_BACKEND_REQUEST,
+  ANNOTATION_RENDERED_FOR,
+  LABEL_REVISION,
+} from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { revisionName } from "../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
-import { newestRevision, type RevisionData, revisionsOn, type Side, type StoredBackend, storedBackend } from "../../../src/capacity/revision-data.ts";
+import {
+  newestRevision,
+  type RevisionData,
+  revisionsOn,
+  type Side,
+  type StoredBackend,
+  storedBackend,
+} from "../../../src/capacity/revision-data.ts";
 import { revisionHistoryLimit } from "../../../src/capacity/template.ts";
 import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";

@@ -1,9 +1,10 @@
 /** The steps of a pass over a service. Each step is safe to repeat. */
+
+import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import type { Owned, OwnedKind } from "./kinds.ts";
-import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
+import type { Owned, OwnedKind } from "./kinds.ts";
 
 /** The reason of a step, which `--dry-run` prints. */
 export interface Because {

@@ -5,10 +5,10 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { RevisionData, Side } from "../../../src/capacity/revision-data.ts";
 import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
+import { statusOfBackend } from "../../options/backend/option.ts";
 import { withBackendStatus } from "../../services/backend-status.ts";
 import { stepsOfRevisions } from "../owned/revisions.ts";
 import { backendBlocked, backendOf, type ChosenBackend, revisionOfBackend } from "./backend.ts";
-import { statusOfBackend } from "../../options/backend/option.ts";
 
 const NOW = "2026-01-01T00:00:00Z";
 

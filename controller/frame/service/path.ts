@@ -14,7 +14,7 @@ import type { Reflector } from "../../../src/kube/types.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import type { Obstacle } from "../apply/run.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
-import type { ServiceStep, PathStep } from "../owned/steps.ts";
+import type { PathStep, ServiceStep } from "../owned/steps.ts";
 import type { ChosenBackend } from "./backend.ts";
 
 /** A service that is not being deleted, with the objects that it owns. `key` is `namespace/name`. */

@@ -1,9 +1,10 @@
 /** Phases and conditions that are the same on every path. Pure. */
-import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
-import type { Obstacle } from "../apply/run.ts";
+
 import { type ConditionUpdate, isConditionTrue } from "../../../src/api/conditions.ts";
-import type { Blocked } from "../../../src/capacity/resolve.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
+import type { Blocked } from "../../../src/capacity/resolve.ts";
+import type { Obstacle } from "../apply/run.ts";
 
 export interface PhaseStatus {
   readonly phase: NonNullable<InferenceServiceStatus["phase"]>;

@@ -8,7 +8,14 @@ import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
 import { DEVICE_CLASSES, LEADER_WORKER_SETS, QUEUE_WORKLOADS } from "../../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../../src/kube/objects.ts";
 import type { ApiFailure, KubeObject, Reflector } from "../../../src/kube/types.ts";
-import { hasPodEnded, type Node, type Pod, type QueueWorkload, type ResourceSlice, type KindDefinition } from "../../../src/kube/workload-objects.ts";
+import {
+  hasPodEnded,
+  type KindDefinition,
+  type Node,
+  type Pod,
+  type QueueWorkload,
+  type ResourceSlice,
+} from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { Emit, StartWatch } from "./contract.ts";
 import { definitionWatch } from "./group-kind.ts";

@@ -4,10 +4,10 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { HttpRoute } from "../../../src/kube/gateway-objects.ts";
 import { AI_GATEWAY_ROUTES, HTTP_ROUTES } from "../../../src/kube/kinds.ts";
 import type { Reflector } from "../../../src/kube/types.ts";
+import type { KindDefinition } from "../../../src/kube/workload-objects.ts";
 import type { OwnedKind } from "../owned/kinds.ts";
 import type { Emit, StartWatch } from "./contract.ts";
 import { definitionWatch, kindStateOf } from "./group-kind.ts";
-import type { KindDefinition } from "../../../src/kube/workload-objects.ts";
 
 export interface RouteWatches {
   /** The definition of AIGatewayRoute, without its schemas. */

@@ -13,7 +13,12 @@ import { type Resolution, type Resolved, resolveService } from "../../../src/cap
 import { parseRevisionData, toRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import { correctLabels, escapeJsonPointer, isSame, withVersionGuards } from "../../frame/owned/corrections.ts";
+import {
+  correctLabels,
+  escapeJsonPointer,
+  isSame,
+  withVersionGuards,
+} from "../../frame/owned/corrections.ts";
 import { stepsOfKubeService } from "../../frame/owned/kube-service.ts";
 import { stepsOfRevisions } from "../../frame/owned/revisions.ts";
 import { type ServiceStep, stepsOfFinalizer } from "../../frame/owned/steps.ts";

@@ -1,12 +1,18 @@
 /** The conditions of a service on hosts. They are always present, so `kubectl wait` can rely on them. Pure. */
 import { type Condition, type ConditionUpdate, withConditions } from "../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../src/engines/registry.ts";
-import { type PhaseStatus, isMoving, isReadingModel, readiness, unresolved } from "../../frame/service/phase.ts";
+import { rejectedCondition } from "../../frame/apply/rejection.ts";
+import {
+  isMoving,
+  isReadingModel,
+  type PhaseStatus,
+  readiness,
+  unresolved,
+} from "../../frame/service/phase.ts";
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { hasLostReplicas, readyReplicasText } from "./phase.ts";
 import { revisionProgressOf } from "./progress.ts";
 import { speedKnown } from "./speed.ts";
-import { rejectedCondition } from "../../frame/apply/rejection.ts";
 
 export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIso: string): Condition[] {
   const updates = [

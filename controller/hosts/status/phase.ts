@@ -2,7 +2,14 @@
 import { getCondition, isConditionTrue } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { codeOfRejections, describeRejections } from "../../frame/apply/rejection.ts";
-import { obstructedPhase, type PhaseStatus, stoppedPhase, hasServed, isReadingModel, readyText } from "../../frame/service/phase.ts";
+import {
+  hasServed,
+  isReadingModel,
+  obstructedPhase,
+  type PhaseStatus,
+  readyText,
+  stoppedPhase,
+} from "../../frame/service/phase.ts";
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { revisionProgressOf } from "./progress.ts";
 

@@ -11,8 +11,8 @@ import { hostSpeed } from "../../../src/capacity/placement/machine.ts";
 import { engineDescription, requiredRuntimeName } from "../../../src/engines/registry.ts";
 import { publicSource } from "../../../src/models/source/parse.ts";
 import { compareText } from "../../../src/util/text.ts";
-import type { ServiceDraft } from "../plan/plan.ts";
 import { unresolved } from "../../frame/service/phase.ts";
+import type { ServiceDraft } from "../plan/plan.ts";
 
 const MAX_NAMED = 5;
 

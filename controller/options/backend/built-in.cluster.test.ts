@@ -10,7 +10,6 @@ import { oneCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { publishBuiltInBackends } from "./option.ts";
 
-
 const cluster = oneCluster();
 
 test("built-in BackendRuntimes are listed, restored once edited, and leave a user's object of the same name alone", async () => {

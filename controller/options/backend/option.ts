@@ -1,7 +1,5 @@
 /** The option: reports on BackendRuntimes how their services use them, and publishes those of our own runtimes. */
 
-import { type RetryPorts, retryWrite } from "../../frame/namespaces.ts";
-import type { Option } from "../../frame/option.ts";
 import type { BackendRuntime } from "../../../src/api/backend-runtime.ts";
 import { setCondition } from "../../../src/api/conditions.ts";
 import { LABEL_BUILT_IN, MANAGER_BUILT_IN, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
@@ -14,6 +12,8 @@ import type { Recheck } from "../../../src/kube/queue.ts";
 import type { ApiFailure } from "../../../src/kube/types.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { isSettled } from "../../frame/apply/failure.ts";
+import { type RetryPorts, retryWrite } from "../../frame/namespaces.ts";
+import type { Option } from "../../frame/option.ts";
 import type { ControllerPorts } from "../../frame/ports.ts";
 import { revisionOfBackend, usedBackend } from "../../frame/service/backend.ts";
 

@@ -3,12 +3,12 @@
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import type { BackendRevision } from "../../../src/capacity/backend.ts";
+import { modelContentOf } from "../../../src/capacity/benchmark/table.ts";
 import { compareText } from "../../../src/util/text.ts";
 import { BENCHMARKED, type ModelBenchmarks } from "../../frame/option.ts";
 import type { BenchmarksPlan, TargetState } from "./plan.ts";
 import type { Target } from "./targets.ts";
-import type { BackendRevision } from "../../../src/capacity/backend.ts";
-import { modelContentOf } from "../../../src/capacity/benchmark/table.ts";
 
 const RESULTS_MAX = 64;
 const NO_MACHINE =

@@ -6,6 +6,7 @@ import { type InferenceService, inferenceServiceSchema } from "../../../src/api/
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import { runningOn, subjectOf, subjectsOnHosts } from "../../../src/capacity/benchmark/subject.ts";
 import { type BenchmarkSubject, benchmarkKey } from "../../../src/capacity/benchmark/table.ts";
 import { hostFacts } from "../../../src/capacity/placement/host-facts.ts";
@@ -20,7 +21,6 @@ import { areTolerated, nodeAdmits } from "../../pods/workload/node-admission.ts"
 import { tolerationsOf } from "../../pods/workload/pod.ts";
 import { runtimeOf, withPodBackend } from "../../pods/workload/resolve.ts";
 import { buildOfImage } from "./job.ts";
-import type { BackendRevision } from "../../../src/capacity/backend.ts";
 
 export interface ClassedHost {
   readonly host: Host;

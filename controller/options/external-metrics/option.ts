@@ -1,5 +1,6 @@
 /** The option: offers the load of services to autoscalers. */
 import { z } from "zod";
+import { certificateNames, listenPort } from "../../../src/api/fields/shared.ts";
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { API_SERVICES } from "../../../src/kube/kinds.ts";
 import type { ApiService } from "../../../src/kube/objects.ts";
@@ -10,7 +11,6 @@ import type { Option } from "../../frame/option.ts";
 import type { AutoscalingSource, ExternalMetricsOwner } from "../../frame/service/autoscaling.ts";
 import { API_SERVICE_NAME } from "./api.ts";
 import { loadRoutes, serveExternalMetrics, watchLoad } from "./server.ts";
-import { certificateNames, listenPort } from "../../../src/api/fields/shared.ts";
 
 /** Name of the Service and the Secret in the chart. */
 export const EXTERNAL_METRICS_NAME = "metalbridge-external-metrics";

@@ -8,14 +8,21 @@ import { serviceOfSlot } from "../../../src/capacity/placement/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { momentOf } from "../../../src/util/moment.ts";
 import type { Clock } from "../../../src/util/ports.ts";
+import type { Option } from "../../frame/option.ts";
 import type { ControllerScheduler } from "../../frame/scheduler/scheduler.ts";
 import type { IdleDecision, IdleServices } from "../../frame/service/idle-report.ts";
 import type { LiveService } from "../../frame/service/path.ts";
 import type { Watches } from "../../frame/watches/watches.ts";
 import { isServingReplica } from "../../hosts/rollout/slots.ts";
 import { isReadyPod } from "../../pods/pods.ts";
-import { type IdleInput, type IdlePlan, type IdleRecord, idleStatusOf, planIdle, withRequest } from "./plan.ts";
-import type { Option } from "../../frame/option.ts";
+import {
+  type IdleInput,
+  type IdlePlan,
+  type IdleRecord,
+  idleStatusOf,
+  planIdle,
+  withRequest,
+} from "./plan.ts";
 
 export interface IdlePorts {
   readonly watches: Pick<Watches, "demandLeases">;

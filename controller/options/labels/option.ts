@@ -1,23 +1,23 @@
 /** The option: labels Nodes and Hosts with their hardware. */
 import { z } from "zod";
-import type { Host } from "../../../src/api/host.ts";
-import { nodeOfReport } from "../../../src/api/node-report.ts";
-import { DEFAULT_LABEL_PREFIX, labelsOf } from "../../../src/capacity/devices/labels.ts";
-import type { Node } from "../../../src/kube/workload-objects.ts";
-import { isDeepEqual } from "../../../src/util/deep-equal.ts";
-import type { Option } from "../../frame/option.ts";
-import type { ChangeHandlers } from "../../frame/watches/contract.ts";
-import { hasOtherCapacity } from "../../frame/watches/pod-watches.ts";
 import { MANAGER_LABELS } from "../../../src/api/group.ts";
+import type { Host } from "../../../src/api/host.ts";
 import { HOSTS } from "../../../src/api/kinds.ts";
+import { nodeOfReport } from "../../../src/api/node-report.ts";
 import { devicesOfHost } from "../../../src/capacity/devices/host.ts";
+import { DEFAULT_LABEL_PREFIX, labelsOf } from "../../../src/capacity/devices/labels.ts";
+import { hardwareOf } from "../../../src/cluster/nodes.ts";
 import { NODES } from "../../../src/kube/kinds.ts";
 import { apiVersionOf } from "../../../src/kube/paths.ts";
 import type { Recheck } from "../../../src/kube/queue.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
+import type { Node } from "../../../src/kube/workload-objects.ts";
+import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isSettled } from "../../frame/apply/failure.ts";
+import type { Option } from "../../frame/option.ts";
 import type { ControllerPorts } from "../../frame/ports.ts";
-import { hardwareOf } from "../../../src/cluster/nodes.ts";
+import type { ChangeHandlers } from "../../frame/watches/contract.ts";
+import { hasOtherCapacity } from "../../frame/watches/pod-watches.ts";
 import { planLabels } from "./plan.ts";
 
 export const labelsConfigSchema = z.strictObject({

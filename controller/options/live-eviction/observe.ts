@@ -6,8 +6,15 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type { Fitness, MoveCandidate, Observation, ReplicaFit, ReplicaScorer } from "../../../src/capacity/fitness.ts";
+import type {
+  Fitness,
+  MoveCandidate,
+  Observation,
+  ReplicaFit,
+  ReplicaScorer,
+} from "../../../src/capacity/fitness.ts";
 import { onLastFlavor } from "../../../src/capacity/flavors/apply.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
@@ -27,7 +34,6 @@ import { stageContext, stageOf } from "../../pods/workload/flavors/stage.ts";
 import { nodeAdmits } from "../../pods/workload/node-admission.ts";
 import { hasGate } from "../../pods/workload/pod.ts";
 import { type PodNeed, podNeed, withPodBackend } from "../../pods/workload/resolve.ts";
-import type { BackendRevision } from "../../../src/capacity/backend.ts";
 
 export interface ObservedWorkload extends Observation {
   readonly by: "replica" | "pod";

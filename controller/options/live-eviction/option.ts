@@ -1,8 +1,7 @@
 /** The option: moves replicas off machines whose score has fallen. */
 import { z } from "zod";
-import type { MoveSettings, Fitness, MoveJudge } from "../../../src/capacity/fitness.ts";
-import type { Option } from "../../frame/option.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import type { Fitness, MoveJudge, MoveSettings } from "../../../src/capacity/fitness.ts";
 import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../../src/kube/event/events.ts";
 import { PODS } from "../../../src/kube/kinds.ts";
@@ -10,6 +9,7 @@ import { objectPath } from "../../../src/kube/paths.ts";
 import { createQueue } from "../../../src/kube/queue.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import { type Departure, type MoveResult, type MoveTracker, moveEndOf } from "../../frame/move-tracker.ts";
+import type { Option } from "../../frame/option.ts";
 import { reportOn } from "../../frame/watches/events.ts";
 import type { Watches } from "../../frame/watches/watches.ts";
 import { moveCandidatesFor, moveRefusal, type ObservedWorkload, observeReplicas } from "./observe.ts";

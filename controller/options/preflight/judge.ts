@@ -6,9 +6,16 @@ import type { Host } from "../../../src/api/host.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
 import type { Model } from "../../../src/api/model.ts";
+import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import type { HostFit } from "../../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type { Fitness, NodeRead, ReplicaFit, ReplicaNeed, ReplicaScorer } from "../../../src/capacity/fitness.ts";
+import type {
+  Fitness,
+  NodeRead,
+  ReplicaFit,
+  ReplicaNeed,
+  ReplicaScorer,
+} from "../../../src/capacity/fitness.ts";
 import { onHostsOf } from "../../../src/capacity/flavors/apply.ts";
 import { contradictionOf } from "../../../src/capacity/flavors/contradictions.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
@@ -24,7 +31,6 @@ import { formatBytes } from "../../../src/util/bytes.ts";
 import { withStage } from "../../pods/workload/flavors/build.ts";
 import { matchesFlavors } from "../../pods/workload/flavors/nodes.ts";
 import { podNeed, withPodBackend } from "../../pods/workload/resolve.ts";
-import type { BackendRevision } from "../../../src/capacity/backend.ts";
 
 export interface PreflightInput extends NamedModels {
   readonly service: InferenceService;

@@ -1,5 +1,6 @@
 /** The option: a webhook that checks that a service fits some machine. */
 import { z } from "zod";
+import { certificateNames, listenPort } from "../../../src/api/fields/shared.ts";
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { readyRoute } from "../../../src/http/listener.ts";
 import { VALIDATING_WEBHOOKS } from "../../../src/kube/kinds.ts";
@@ -9,7 +10,6 @@ import { keepCertificate, type Published } from "../../frame/certificates/rotati
 import type { Option } from "../../frame/option.ts";
 import { startPreflight } from "./preflight.ts";
 import { PREFLIGHT_MODES } from "./review.ts";
-import { certificateNames, listenPort } from "../../../src/api/fields/shared.ts";
 
 /** Name of the webhook configuration, the Service and the Secret in the chart. */
 export const WEBHOOK_NAME = "metalbridge-preflight";

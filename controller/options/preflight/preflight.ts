@@ -5,6 +5,7 @@ import type { BackendRuntime } from "../../../src/api/backend-runtime.ts";
 import { describeError } from "../../../src/api/errors.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { BACKEND_RUNTIMES } from "../../../src/api/kinds.ts";
+import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import type { Fitness } from "../../../src/capacity/fitness.ts";
 import { INFORMERS } from "../../../src/cluster/informers.ts";
 import { readReportedNode } from "../../../src/cluster/nodes.ts";
@@ -19,7 +20,6 @@ import { namedModels } from "../../frame/service/path.ts";
 import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflightService } from "./judge.ts";
 import { admissionResponse, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
-import type { BackendRevision } from "../../../src/capacity/backend.ts";
 
 export interface PreflightOptions {
   readonly connection: KubeConnection;

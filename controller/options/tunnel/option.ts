@@ -1,8 +1,8 @@
 /** The option: connects users with hosts. Controllers that do not lead serve it too. */
 import { z } from "zod";
+import { listenPort } from "../../../src/api/fields/shared.ts";
 import type { Option } from "../../frame/option.ts";
 import { startTunnel } from "./tunnel.ts";
-import { listenPort } from "../../../src/api/fields/shared.ts";
 
 export const tunnelConfigSchema = z.strictObject({
   tunnel: z
@@ -21,7 +21,8 @@ const MAX_REQUESTS = 4;
 export const tunnel: Option<typeof tunnelConfigSchema.shape> = {
   shape: tunnelConfigSchema.shape,
   start: async ({ tunnel: isOn, tunnelAddress: address, tunnelPort: port }, ports) => {
-    if (isOn && ports.isDryRun !== true) startTunnel({ ...ports, client: await ports.connectApart(MAX_REQUESTS), address, port });
+    if (isOn && ports.isDryRun !== true)
+      startTunnel({ ...ports, client: await ports.connectApart(MAX_REQUESTS), address, port });
     return {};
   },
 };

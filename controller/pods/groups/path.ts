@@ -7,7 +7,14 @@ import type { OwnedObjects } from "../../frame/owned/observe.ts";
 import { removals } from "../../frame/owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../../frame/service/path.ts";
 import { groupKindOf } from "../../frame/watches/group-kind.ts";
-import { CONFLICT_RETRY_MS, observePods, offloadOf, podsInputOf, reportRestored, updateQueue } from "../pass.ts";
+import {
+  CONFLICT_RETRY_MS,
+  observePods,
+  offloadOf,
+  podsInputOf,
+  reportRestored,
+  updateQueue,
+} from "../pass.ts";
 import { planPods } from "../plan.ts";
 import { countRefused, isInGroup } from "../pods.ts";
 import type { PodsPorts } from "../ports.ts";

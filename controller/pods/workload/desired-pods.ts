@@ -8,9 +8,14 @@ import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import { ANNOTATION_RENDERED_FOR, ANNOTATION_RESTARTED_AT } from "../../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { sortedNames } from "../../../src/api/inference-service/model-names.ts";
-import { modelNamesOf, type Naming, speculativeDecodingOf } from "../../../src/api/inference-service/roles.ts";
+import {
+  modelNamesOf,
+  type Naming,
+  speculativeDecodingOf,
+} from "../../../src/api/inference-service/roles.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { newestRevision, parseRevisionData } from "../../../src/capacity/revision-data.ts";
+import { revisionContentOf } from "../../../src/capacity/template.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import type { PodTemplate } from "../../../src/kube/workload-objects.ts";
@@ -18,7 +23,6 @@ import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import type { MountedWeights, PodFlavors } from "./contract.ts";
 import { hasGate } from "./pod.ts";
 import { queueAnnotations, queueLabels } from "./queue-labels.ts";
-import { revisionContentOf } from "../../../src/capacity/template.ts";
 
 /** The user's settings and the facts that determine the template of a service's pods. */
 export interface DesiredPods {

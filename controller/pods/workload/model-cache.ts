@@ -10,7 +10,7 @@ import { kindOf, type ModelSource, type RemoteSource } from "../../../src/models
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../../../src/models/source/networks.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import { type CacheSettings, type MountedWeights, POD_USER } from "./contract.ts";
-import { WITHOUT_MESH, UNPRIVILEGED } from "./one-shot-pod.ts";
+import { UNPRIVILEGED, WITHOUT_MESH } from "./one-shot-pod.ts";
 
 export interface CacheVolumeSpec {
   readonly at: "volume";

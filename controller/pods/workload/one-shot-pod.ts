@@ -1,5 +1,11 @@
 /** Builds pods that run once, such as the probe of a node, and reads their status. Pure. */
-import { type Container, isImageFailure, type Node, type Pod, type PodSpec } from "../../../src/kube/workload-objects.ts";
+import {
+  type Container,
+  isImageFailure,
+  type Node,
+  type Pod,
+  type PodSpec,
+} from "../../../src/kube/workload-objects.ts";
 import { POD_USER } from "./contract.ts";
 
 /** For containers that only run one of our programs. */

@@ -7,7 +7,12 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import { type AutoscalingSettings, type ExternalMetricsOwner, loadPath, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
+import {
+  type AutoscalingSettings,
+  type ExternalMetricsOwner,
+  loadPath,
+  REQUESTS_METRIC,
+} from "../../frame/service/autoscaling.ts";
 import { metadataOf } from "../../pods/workload/surroundings.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */

@@ -4,10 +4,10 @@ import { getCondition, setCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
-import { type LiveService, type PathResult, type ServicePath, soonest } from "../../frame/service/path.ts";
-import { spillOver } from "./split.ts";
 import type { ControllerPorts } from "../../frame/ports.ts";
+import { type LiveService, type PathResult, type ServicePath, soonest } from "../../frame/service/path.ts";
 import { readyText } from "../../frame/service/phase.ts";
+import { spillOver } from "./split.ts";
 
 interface Parts extends Pick<ControllerPorts, "apply" | "clock"> {
   readonly hosts: ServicePath;

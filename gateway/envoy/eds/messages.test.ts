@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { bytesField, decodeRequest, encodeResponse, numberField, readBytesFields, encodeLoadAssignment } from "./messages.ts";
+import {
+  bytesField,
+  decodeRequest,
+  encodeLoadAssignment,
+  encodeResponse,
+  numberField,
+  readBytesFields,
+} from "./messages.ts";
 
 test("an assignment has the bytes of the wire format", () => {
   const endpoints = [{ address: "10.0.0.1", port: 40_123, weight: 300, isHealthy: false }];

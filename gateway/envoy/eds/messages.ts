@@ -1,6 +1,7 @@
 /** Messages of endpoint discovery, envoy.service.discovery.v3 and envoy.config.endpoint.v3, with the part of the Protocol Buffers wire format that they need. Pure. */
-import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
+
 import { METADATA_NAMESPACES } from "../names.ts";
+import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
 
 export const ENDPOINTS_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 

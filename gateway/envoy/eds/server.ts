@@ -7,7 +7,7 @@ import { rm } from "node:fs/promises";
 import { createServer, type Http2Session, type ServerHttp2Stream } from "node:http2";
 import type { Log } from "../../../src/util/ports.ts";
 import type { EnvoyCluster, EnvoyEndpoint, OnAccepted } from "../types.ts";
-import { decodeRequest, ENDPOINTS_TYPE, encodeResponse, encodeLoadAssignment } from "./messages.ts";
+import { decodeRequest, ENDPOINTS_TYPE, encodeLoadAssignment, encodeResponse } from "./messages.ts";
 
 const METHOD = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 /** One byte for compression, four for the length. */

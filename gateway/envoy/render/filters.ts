@@ -1,7 +1,13 @@
 /** The HTTP filters of the listener, in order. Pure. */
 
 import { ASK_HOST_HEADER } from "../../../src/gateway/headers.ts";
-import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, STEERING_PREFIXES, METADATA_NAMESPACES } from "../names.ts";
+import {
+  CREDENTIAL_HEADERS,
+  DECIDE_CLUSTER,
+  HEADERS,
+  METADATA_NAMESPACES,
+  STEERING_PREFIXES,
+} from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
 import { renderScan } from "./scan.ts";
 import { type Config, seconds, typed } from "./typed.ts";

@@ -4,8 +4,8 @@ import { renderLogFormat } from "../access-log.ts";
 import type { EnvoyCors, ListenAddress } from "../types.ts";
 import { renderEarlyMutation, renderFilters } from "./filters.ts";
 import { renderLocalReplies } from "./local-replies.ts";
-import { type Config, discovery, seconds, secretAt, typed, typedMessage } from "./typed.ts";
 import { renderEnvoyRoutes } from "./routes.ts";
+import { type Config, discovery, seconds, secretAt, typed, typedMessage } from "./typed.ts";
 
 const HEADERS_TIMEOUT = "10s";
 /** Buffer for a request that is not authenticated yet, and for a response that its client does not read. */

@@ -1,7 +1,13 @@
 /** The routes. They do not depend on services: the decision service chooses the cluster of each request. Pure. */
 import { DECIDE_CLUSTER, HEADERS } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
-import { AUTHENTICATE_FILTER, BUFFER_FILTER, CREDENTIALS_FILTER, DECIDE_FILTER, SCAN_FILTER } from "./filters.ts";
+import {
+  AUTHENTICATE_FILTER,
+  BUFFER_FILTER,
+  CREDENTIALS_FILTER,
+  DECIDE_FILTER,
+  SCAN_FILTER,
+} from "./filters.ts";
 import { type Config, seconds, typedMessage } from "./typed.ts";
 
 /** `/s/NAMESPACE/NAME/v1/…`: the base URL of one service. */

@@ -2,8 +2,9 @@
  * Filter that reads `model` from the JSON or form of a request, and token usage from a response. It streams: it keeps a few hundred
  * bytes at most, builds no tree, and lets other requests continue between chunks. It does not change the bytes. Pure.
  */
-import { type Config, typed } from "./typed.ts";
+
 import { METADATA_NAMESPACES } from "../names.ts";
+import { type Config, typed } from "./typed.ts";
 
 /** Paths of the numbers in a response, with their keys in the metadata. */
 const USAGE: Readonly<Record<string, unknown>> = (() => {

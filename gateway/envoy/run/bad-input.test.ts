@@ -6,7 +6,14 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
-import { type Engine, type EnvoyBed, grant, JSON_TYPE, startEngine, startEnvoyBed } from "./fixtures/envoy-bed.ts";
+import {
+  type Engine,
+  type EnvoyBed,
+  grant,
+  JSON_TYPE,
+  startEngine,
+  startEnvoyBed,
+} from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
 

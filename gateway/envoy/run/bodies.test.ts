@@ -4,7 +4,15 @@ import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
-import { type Engine, type EnvoyBed, grant, JSON_TYPE, serve, startEngine, startEnvoyBed } from "./fixtures/envoy-bed.ts";
+import {
+  type Engine,
+  type EnvoyBed,
+  grant,
+  JSON_TYPE,
+  serve,
+  startEngine,
+  startEnvoyBed,
+} from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
 const BOUNDARY = "a-b+c.d";

@@ -12,7 +12,14 @@ import { serveEndpoints } from "../eds/server.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
 import { renderListeners } from "../render/listener.ts";
 import { renderSecret, renderTrust } from "../render/typed.ts";
-import type { Envoy, EnvoyCluster, EnvoyLimits, EnvoyOptions, EnvoyStopOptions, ListenAddress } from "../types.ts";
+import type {
+  Envoy,
+  EnvoyCluster,
+  EnvoyLimits,
+  EnvoyOptions,
+  EnvoyStopOptions,
+  ListenAddress,
+} from "../types.ts";
 import { createAdmin, type EnvoyAdmin } from "./admin.ts";
 import { type EnvoyPaths, envoyPaths } from "./paths.ts";
 import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";

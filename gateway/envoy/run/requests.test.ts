@@ -3,7 +3,17 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
-import { closedPort, type Engine, type EnvoyBed, grant, JSON_TYPE, startEngine, startEnvoyBed, type TestServer, type TestResponse } from "./fixtures/envoy-bed.ts";
+import {
+  closedPort,
+  type Engine,
+  type EnvoyBed,
+  grant,
+  JSON_TYPE,
+  startEngine,
+  startEnvoyBed,
+  type TestResponse,
+  type TestServer,
+} from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
 

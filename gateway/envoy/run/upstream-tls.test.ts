@@ -10,7 +10,11 @@ import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { until } from "../../../test/bed/until.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
-import { createTestAuthority, type TestAuthority, whyNoAuthority } from "../../../test/fixtures/test-authority.ts";
+import {
+  createTestAuthority,
+  type TestAuthority,
+  whyNoAuthority,
+} from "../../../test/fixtures/test-authority.ts";
 import type { EnvoyTls, EnvoyUpstreamTls } from "../types.ts";
 import { type EnvoyBed, grant, startEnvoyBed } from "./fixtures/envoy-bed.ts";
 

@@ -2,7 +2,12 @@
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { sha256Hex } from "../../../src/util/hash.ts";
-import { joinClusters, renderCluster, renderDecideCluster, type EnvoyClusterOptions } from "../render/clusters.ts";
+import {
+  type EnvoyClusterOptions,
+  joinClusters,
+  renderCluster,
+  renderDecideCluster,
+} from "../render/clusters.ts";
 import type { EnvoyCluster } from "../types.ts";
 import type { EnvoyPaths } from "./paths.ts";
 

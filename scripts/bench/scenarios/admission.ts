@@ -2,7 +2,15 @@
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { hostPolicies } from "../../../src/api/access/host-policies.ts";
-import { ANNOTATION_ADDRESSES, API_VERSION, LABEL_HOST, LABEL_SLICE_MANAGED_BY, MANAGER_AGENT, NAMESPACE_HOSTS, SLICE_MANAGED_BY } from "../../../src/api/group.ts";
+import {
+  ANNOTATION_ADDRESSES,
+  API_VERSION,
+  LABEL_HOST,
+  LABEL_SLICE_MANAGED_BY,
+  MANAGER_AGENT,
+  NAMESPACE_HOSTS,
+  SLICE_MANAGED_BY,
+} from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { connect } from "../../../src/kube/client/connect.ts";

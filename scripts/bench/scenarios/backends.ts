@@ -7,7 +7,7 @@ import { BACKEND_RUNTIMES, INFERENCE_SERVICES } from "../../../src/api/kinds.ts"
 import { serviceAnywhere } from "../../../test/bed/manifests.ts";
 import { must } from "../../../test/bed/must.ts";
 import { measured, type ScenarioResult } from "../beds/measurement.ts";
-import { openPods, type PodsBed, PODS_SETTLE_MS } from "./pods.ts";
+import { openPods, PODS_SETTLE_MS, type PodsBed } from "./pods.ts";
 
 const SERVICES = 500;
 const RUNTIMES = 10;

@@ -7,7 +7,14 @@ import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { startDoctorReplay } from "../../../test/bed/doctor-replay.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { type MacHost, openMacHost } from "../../../test/bed/launchd/mac-host.ts";
-import { archiveOf, type Machine, PATIENT, prepareReleases, type Ran, startMachine } from "../../../test/bed/launchd/machine.ts";
+import {
+  archiveOf,
+  type Machine,
+  PATIENT,
+  prepareReleases,
+  type Ran,
+  startMachine,
+} from "../../../test/bed/launchd/machine.ts";
 import { processesNaming } from "../../../test/bed/leftovers.ts";
 import { startNodeNetwork } from "../../../test/bed/node-network.ts";
 import { programIn } from "../../../test/bed/release.ts";

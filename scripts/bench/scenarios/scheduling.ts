@@ -10,7 +10,13 @@ import type { Model } from "../../../src/api/model.ts";
 import { createCertificate } from "../../../src/crypto/certificate.ts";
 import { CONFIG_MAPS, NODES } from "../../../src/kube/kinds.ts";
 import type { Node } from "../../../src/kube/workload-objects.ts";
-import { measuredModel, measuredService, measuredTable, NODE_CLASSES, servicePod } from "../../../test/bed/gpu-classes.ts";
+import {
+  measuredModel,
+  measuredService,
+  measuredTable,
+  NODE_CLASSES,
+  servicePod,
+} from "../../../test/bed/gpu-classes.ts";
 import { must } from "../../../test/bed/must.ts";
 import { until } from "../../../test/bed/until.ts";
 import { measured, type ScenarioResult } from "../beds/measurement.ts";

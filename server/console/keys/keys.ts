@@ -6,8 +6,25 @@ import { MetalbridgeError, remedyOf } from "../../../src/api/errors.ts";
 import { prioritySchema, shortText } from "../../../src/api/fields/shared.ts";
 import { LABEL_GATEWAY_KEY } from "../../../src/api/group.ts";
 import { GATEWAY_KEYS_PATH } from "../../../src/console/protocol.ts";
-import { type CreatedKey, type GatewayKey, gatewayKeySchema, type KeyList, keyLimitsSchema, keyScopeSchema, switchKey, WEIGHT_MAX } from "../../../src/gateway/key.ts";
-import { encodeKey, KEY_BYTES, KEY_FIELD, keyEntries, keySecret, newKey, readKeySecret } from "../../../src/gateway/key-secret.ts";
+import {
+  type CreatedKey,
+  type GatewayKey,
+  gatewayKeySchema,
+  type KeyList,
+  keyLimitsSchema,
+  keyScopeSchema,
+  switchKey,
+  WEIGHT_MAX,
+} from "../../../src/gateway/key.ts";
+import {
+  encodeKey,
+  KEY_BYTES,
+  KEY_FIELD,
+  keyEntries,
+  keySecret,
+  newKey,
+  readKeySecret,
+} from "../../../src/gateway/key-secret.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { Secret } from "../../../src/kube/objects.ts";
@@ -15,8 +32,8 @@ import type { KubeClient } from "../../../src/kube/types.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { parseBody } from "../body.ts";
-import { unwrapAnswer } from "../refusal.ts";
 import type { ConsoleAccess, MountRoutes } from "../reader.ts";
+import { unwrapAnswer } from "../refusal.ts";
 
 export interface KeyRoutes {
   /** Namespace of the gateway and its keys. */

@@ -3,10 +3,18 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { ClusterChange } from "../../../src/cluster/informers.ts";
 import { missingRight, notWatched } from "../../../src/console/missing-right.ts";
-import type { AccessQuestion, Topic, ApiRefusal } from "../../../src/console/protocol.ts";
+import type { AccessQuestion, ApiRefusal, Topic } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { refusalOf } from "../refusal.ts";
-import { isSeen, mainQuestion, NAMED, type Scope, type ScopeQuestions, scopeOf, createReaderRights } from "./scope.ts";
+import {
+  createReaderRights,
+  isSeen,
+  mainQuestion,
+  NAMED,
+  type Scope,
+  type ScopeQuestions,
+  scopeOf,
+} from "./scope.ts";
 import { type ConsoleStream, changeEvent } from "./stream.ts";
 import { type OpenTable, openTable, type TableParts, topicText } from "./tables.ts";
 import { marksOf, modelKeysOf, type ParsedTopic } from "./topics.ts";

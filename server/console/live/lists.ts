@@ -1,22 +1,22 @@
 /** The rows of the topics hosts, services and models. */
 import type { Density } from "../../../fitness/density/density.ts";
+import type { Host } from "../../../src/api/host.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import { createGrouping } from "../../../src/cluster/grouping.ts";
+import type { ClusterChange } from "../../../src/cluster/informers.ts";
 import type { HostRow } from "../../../src/console/rows.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { momentOf } from "../../../src/util/moment.ts";
 import type { Clock } from "../../../src/util/ports.ts";
+import type { ClusterWatches } from "../../cluster/cluster.ts";
 import { hostRow } from "../rows/host.ts";
 import { machineFigures } from "../rows/machine.ts";
 import { modelRow } from "../rows/model.ts";
 import { nodeHostRow } from "../rows/node.ts";
 import { serviceRow } from "../rows/service.ts";
 import type { RowSource } from "./table.ts";
-import type { Host } from "../../../src/api/host.ts";
-import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import { createGrouping } from "../../../src/cluster/grouping.ts";
-import type { ClusterChange } from "../../../src/cluster/informers.ts";
-import type { Pod } from "../../../src/kube/workload-objects.ts";
-import type { ClusterWatches } from "../../cluster/cluster.ts";
 import { modelKeysOf, prefetchedOn, serviceOfPod, serviceOfReplica } from "./topics.ts";
 
 export type ObjectReads = {

@@ -9,13 +9,13 @@ import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { WatchedCluster } from "../../cluster/cluster.ts";
 import type { Reach } from "../../cluster/reach.ts";
 import { parseBody } from "../body.ts";
-import type { Reader, ConsoleAccess, MountRoutes } from "../reader.ts";
+import type { ConsoleAccess, MountRoutes, Reader } from "../reader.ts";
 import { startFarmHistory } from "./farm.ts";
 import { Hub } from "./hub.ts";
+import { createLookup, type ObjectReads } from "./lists.ts";
 import type { ReadQueues } from "./queues.ts";
 import { ConsoleStream } from "./stream.ts";
 import { parseTopic } from "./topics.ts";
-import { createLookup, type ObjectReads } from "./lists.ts";
 
 export interface LiveOptions {
   readonly reads: ObjectReads;

@@ -1,8 +1,8 @@
 /** What a reader may see of a topic: the kinds, and for each all namespaces or some. */
 import { GROUP } from "../../../src/api/group.ts";
 import type { AccessQuestion } from "../../../src/console/protocol.ts";
-import type { ParsedTopic } from "./topics.ts";
 import type { Clock } from "../../../src/util/ports.ts";
+import type { ParsedTopic } from "./topics.ts";
 
 export const RESOURCES = {
   hosts: { group: GROUP, resource: "hosts" },

@@ -1,7 +1,7 @@
 /** One console's stream: topics with what the reader may see of them, written as fast as the browser reads. */
 import type { ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { StreamEvent, Topic, ApiRefusal } from "../../../src/console/protocol.ts";
+import type { ApiRefusal, StreamEvent, Topic } from "../../../src/console/protocol.ts";
 import { isSeen, type Scope } from "./scope.ts";
 import type { TopicTable } from "./table.ts";
 

@@ -9,7 +9,7 @@ import { errorMessage } from "../../../src/util/error-message.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { terminalText } from "../../../src/util/terminal-text.ts";
 import { parseBody } from "../body.ts";
-import type { Reader, MountRoutes } from "../reader.ts";
+import type { MountRoutes, Reader } from "../reader.ts";
 import { createLineFilter, type LineFilter } from "./filter.ts";
 import { findLogSources, type LogSource, type ReadLocalLog } from "./sources.ts";
 

@@ -9,9 +9,9 @@ import { hasJoined } from "../../../src/api/joined.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { hostBudget } from "../../../src/capacity/placement/budget.ts";
 import type { Attention, ClaimRow, HostRow } from "../../../src/console/rows.ts";
+import { osText, stateOfHost } from "../../../src/verdicts/host.ts";
 import { attentionOf, type BadCondition, conditionFinding, type Finding } from "./attention.ts";
 import type { MachineFigures } from "./machine.ts";
-import { osText, stateOfHost } from "../../../src/verdicts/host.ts";
 
 export interface HostObjects {
   readonly host: Host;

@@ -7,8 +7,8 @@ import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
 import type { Attention, DownloadRow, ModelRow, StateWord } from "../../../src/console/rows.ts";
-import { attentionOf, conditionFinding, type Finding } from "./attention.ts";
 import { downloadWord } from "../../../src/verdicts/download.ts";
+import { attentionOf, conditionFinding, type Finding } from "./attention.ts";
 
 export interface ModelObjects {
   readonly model: Model;

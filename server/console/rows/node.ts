@@ -4,11 +4,16 @@ import { claimedBytes, memoryOfPod } from "../../../fitness/density/held-memory.
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Attention, ClaimRow, HostRow, StateWord } from "../../../src/console/rows.ts";
-import { hasPodEnded, type Node, type Pod, type StatusCondition } from "../../../src/kube/workload-objects.ts";
+import {
+  hasPodEnded,
+  type Node,
+  type Pod,
+  type StatusCondition,
+} from "../../../src/kube/workload-objects.ts";
+import { isReady } from "../../../src/verdicts/pod.ts";
 import { attentionOf } from "./attention.ts";
 import { byBytes, lastSeenOf } from "./host.ts";
 import type { MachineFigures } from "./machine.ts";
-import { isReady } from "../../../src/verdicts/pod.ts";
 
 export interface NodeObjects {
   readonly node: Node;

@@ -11,9 +11,16 @@ import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Attention, ServiceRow, StateWord } from "../../../src/console/rows.ts";
 import { tokensPerRequest } from "../../../src/engines/contract/pod.ts";
 import { hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
-import { attentionOf, type BadCondition, type CommandNames, conditionFinding, endsByItself, type Finding } from "./attention.ts";
 import { downloadWord } from "../../../src/verdicts/download.ts";
 import { phaseSince } from "../../../src/verdicts/replica.ts";
+import {
+  attentionOf,
+  type BadCondition,
+  type CommandNames,
+  conditionFinding,
+  endsByItself,
+  type Finding,
+} from "./attention.ts";
 
 export interface ServiceObjects {
   readonly service: InferenceService;

@@ -1,7 +1,28 @@
 /** Admission policies that restrict the account of each host to its own objects, as NodeRestriction does for kubelets. */
-import { AGENT_REPORTER, ANNOTATION_ADDRESSES, API_VERSION, FINALIZER_ENGINE, GROUP, LABEL_HOST, LABEL_SLICE_MANAGED_BY, NAMESPACE_HOSTS, PORT_NAME, SLICE_MANAGED_BY, VERSION } from "../group.ts";
+import {
+  AGENT_REPORTER,
+  ANNOTATION_ADDRESSES,
+  API_VERSION,
+  FINALIZER_ENGINE,
+  GROUP,
+  LABEL_HOST,
+  LABEL_SLICE_MANAGED_BY,
+  NAMESPACE_HOSTS,
+  PORT_NAME,
+  SLICE_MANAGED_BY,
+  VERSION,
+} from "../group.ts";
 import { ACCOUNT_PREFIX, CREDENTIAL_SECRET_PREFIX, HOST_TOKEN_SECONDS } from "./account.ts";
-import { type AccessObject, celEmpty, celField, celUnchanged, IS_STATUS, type Policy, policyObjects, WRITES } from "./policy.ts";
+import {
+  type AccessObject,
+  celEmpty,
+  celField,
+  celUnchanged,
+  IS_STATUS,
+  type Policy,
+  policyObjects,
+  WRITES,
+} from "./policy.ts";
 
 /** Fields of metadata that a host may not set on its objects. */
 export const GUARDED_METADATA = ["labels", "annotations", "ownerReferences", "finalizers"];

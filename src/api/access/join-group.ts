@@ -3,7 +3,7 @@ import { z } from "zod";
 import { parseJson } from "../../util/parse-json.ts";
 import { ANNOTATION_JOIN_GROUP, ANNOTATION_JOINED, GROUP, NAMESPACE_JOIN, VERSION } from "../group.ts";
 import type { ObjectMeta } from "../metadata.ts";
-import { SMALL_FIELDS, GUARDED_METADATA } from "./host-policies.ts";
+import { GUARDED_METADATA, SMALL_FIELDS } from "./host-policies.ts";
 import { type AccessObject, celEmpty, policyObjects, WRITES } from "./policy.ts";
 
 /** User name of a group's account without the name of the group. */

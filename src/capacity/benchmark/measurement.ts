@@ -1,6 +1,11 @@
 /** A measurement: its rates, its text as the termination message of a benchmark Job, and why it is no result. Pure. */
 import { z } from "zod";
-import { type BenchmarkRate, type BenchmarkSettings, type Measurement, measurementSchema } from "../../api/benchmark.ts";
+import {
+  type BenchmarkRate,
+  type BenchmarkSettings,
+  type Measurement,
+  measurementSchema,
+} from "../../api/benchmark.ts";
 import type { Model } from "../../api/model.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import { parseJson } from "../../util/parse-json.ts";

@@ -7,6 +7,7 @@ import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
 import { keyOf } from "../../api/names.ts";
+import type { BackendRevision } from "../backend.ts";
 import { speedsByClass, subjectOf } from "../benchmark/subject.ts";
 import { type BenchmarkTable, NO_BENCHMARKS } from "../benchmark/table.ts";
 import { type Claim, claimWith } from "../claim.ts";
@@ -21,7 +22,6 @@ import type { Demand } from "../placement/types.ts";
 import { type Resolved, resolveService, withParams } from "../resolve.ts";
 import type { ScoreWeights } from "../score.ts";
 import { explainFit, type FitReport } from "./fit.ts";
-import type { BackendRevision } from "../backend.ts";
 
 export interface FitObjects extends NamedModels {
   readonly service: InferenceService;

@@ -1,6 +1,7 @@
 /** Inputs of the machine score, read from a host. Pure. */
-import type { HostClaim, HostFacts } from "./types.ts";
+
 import type { ScoreInputs } from "../score.ts";
+import type { HostClaim, HostFacts } from "./types.ts";
 
 /**
  * Generation speed of a host with a model: the benchmark of its class, else its own live rate. An estimate never counts here,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DEFAULT_SCORE_WEIGHTS, scoreOf, scoreRank, type ScoreInputs } from "../score.ts";
+import { DEFAULT_SCORE_WEIGHTS, type ScoreInputs, scoreOf, scoreRank } from "../score.ts";
 import { hostSpeed, utilizationOf } from "./machine.ts";
 import { rateHost } from "./scores.ts";
 import type { Demand, HostFacts } from "./types.ts";

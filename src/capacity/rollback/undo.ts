@@ -4,9 +4,9 @@ import type { InferenceService } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
 import type { JsonPatchOp } from "../../kube/types.ts";
 import { endpointWith, type RevisionData, revisionSpec, storedSpec } from "../revision-data.ts";
+import { revisionContentOf } from "../template.ts";
 import { changesBetween, type SpecChange } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
-import { revisionContentOf } from "../template.ts";
 
 export interface UndoPlan {
   readonly target: HistoryEntry;

@@ -1,6 +1,6 @@
 /** The way to the API server and back, and the credential for it. */
 import type { ErrorCode } from "../../api/errors.ts";
-import type { CredentialReading, Readings, ApiReading } from "../readings.ts";
+import type { ApiReading, CredentialReading, Readings } from "../readings.ts";
 import { type Check, type CheckFinding, defineCheck } from "./check.ts";
 
 const DAY_MS = 24 * 3_600_000;

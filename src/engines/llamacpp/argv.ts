@@ -1,5 +1,10 @@
 /** The command line of llama-server for a replica, which sets everything explicitly that the memory claim includes. */
-import { DEFAULT_CONTEXT_PER_SLOT, DEFAULT_PROMPT_CACHE_MIB, type EngineSettings, engineFields } from "../../api/engine-settings.ts";
+import {
+  DEFAULT_CONTEXT_PER_SLOT,
+  DEFAULT_PROMPT_CACHE_MIB,
+  type EngineSettings,
+  engineFields,
+} from "../../api/engine-settings.ts";
 import { type ArgvBuilder, type ArgvProblem, createArgvBuilder } from "./argv-builder.ts";
 import type { LlamaServerInput, LoraAdapter } from "./argv-input.ts";
 import type { Capabilities } from "./capabilities.ts";

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { BenchmarkSettings } from "../../api/benchmark.ts";
+import type { SpeedSetting } from "../../api/engine-settings.ts";
 import { mlxBench } from "../omlx/bench.ts";
 import { llamaBench } from "./bench.ts";
-import type { SpeedSetting } from "../../api/engine-settings.ts";
 
 const read = (name: string) => readFileSync(new URL(`fixtures/${name}`, import.meta.url), "utf8");
 

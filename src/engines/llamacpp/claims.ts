@@ -1,6 +1,6 @@
 /** Claims of llama-server. */
 import type { ClaimEstimator } from "../contract/claims.ts";
-import { estimateClaim, bufferLayoutOf } from "./claim/claim.ts";
+import { bufferLayoutOf, estimateClaim } from "./claim/claim.ts";
 import { contextBeyondTraining } from "./claim/claim-notes.ts";
 import { COMPUTE_TABLES } from "./claim/compute/table.ts";
 

@@ -1,5 +1,5 @@
 /** The settings that llama-server honors, on hosts and in pods alike: what each is called on the command lines. */
-import type { engineFields, SpeedSetting, EngineSettings } from "../../api/engine-settings.ts";
+import type { EngineSettings, engineFields, SpeedSetting } from "../../api/engine-settings.ts";
 
 interface LlamacppSetting {
   /** Flags that the setting determines, by their long names; extraArgs must not have them. */

@@ -1,7 +1,14 @@
 /** Reads a folder or a file of a bucket, for S3, Google Cloud Storage and OSS. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { BucketSource } from "../../models/source/kinds/buckets.ts";
-import { type HttpRules, type RequestAuthorizer, readResponseText, requestText, type SourceResponse, sendSourceRequest } from "../client.ts";
+import {
+  type HttpRules,
+  type RequestAuthorizer,
+  readResponseText,
+  requestText,
+  type SourceResponse,
+  sendSourceRequest,
+} from "../client.ts";
 import { isBelowUrl, permanent, plainUrl, SourceFailure, statusFailure } from "../failure.ts";
 import type { Access, FileList, SourceReader } from "../remote-source.ts";
 

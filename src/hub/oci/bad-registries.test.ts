@@ -2,7 +2,14 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { expect, test } from "vitest";
-import { type Handler, headerBytes, type ModelServer, ranged, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
+import {
+  type Handler,
+  headerBytes,
+  type ModelServer,
+  ranged,
+  serveModel,
+  TENSOR_BYTES,
+} from "../../../test/fixtures/model-server.ts";
 import { failureOf, inspectNow } from "../fixtures/inspect.ts";
 
 const header = headerBytes(10);

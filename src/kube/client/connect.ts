@@ -1,7 +1,12 @@
 /** A connection to an API server: credentials and sockets, used by the typed client and the reflectors. */
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { failureOfBadBody, failureOfNetwork, failureOfResponse, REASON_CREDENTIAL_UNAVAILABLE } from "../errors.ts";
+import {
+  failureOfBadBody,
+  failureOfNetwork,
+  failureOfResponse,
+  REASON_CREDENTIAL_UNAVAILABLE,
+} from "../errors.ts";
 import type { ApiFailure, ApiResult } from "../types.ts";
 import { type Credential, type CredentialProvider, openCredentials } from "./credentials.ts";
 import type { KubeconfigSource } from "./kubeconfig.ts";

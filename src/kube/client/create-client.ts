@@ -5,7 +5,19 @@ import { bodyOfApply, textOfBody } from "../apply/body.ts";
 import { applyDiffers } from "../apply/differs.ts";
 import { failureOfBadBody } from "../errors.ts";
 import { apiVersionOf, collectionPath, objectPath } from "../paths.ts";
-import type { ApiFailure, ApiResult, ApplyOptions, JsonPatchOp, Kind, KubeClient, KubeObject, ListOptions, ObjectRef, RemoveOptions, WriteOptions } from "../types.ts";
+import type {
+  ApiFailure,
+  ApiResult,
+  ApplyOptions,
+  JsonPatchOp,
+  Kind,
+  KubeClient,
+  KubeObject,
+  ListOptions,
+  ObjectRef,
+  RemoveOptions,
+  WriteOptions,
+} from "../types.ts";
 import type { KubeConnection, RawRequest } from "./connect.ts";
 import { listPages } from "./list-pages.ts";
 

@@ -3,7 +3,12 @@ import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
-import { REMOTE_TOKEN_SECONDS, remoteAudience, TUNNEL_PROTOCOL, TUNNEL_SERVICE } from "../../api/access/remote.ts";
+import {
+  REMOTE_TOKEN_SECONDS,
+  remoteAudience,
+  TUNNEL_PROTOCOL,
+  TUNNEL_SERVICE,
+} from "../../api/access/remote.ts";
 import { MetalbridgeError, remedyOf } from "../../api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../api/group.ts";
 import type { Host } from "../../api/host.ts";

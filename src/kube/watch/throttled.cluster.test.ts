@@ -6,7 +6,12 @@ import { writeTokenKubeconfig } from "../../../test/bed/identity.ts";
 import { startCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import { connectNoted, maxWithin, type NotedConnection, type NotedRequest } from "../../../test/fixtures/noted-connection.ts";
+import {
+  connectNoted,
+  maxWithin,
+  type NotedConnection,
+  type NotedRequest,
+} from "../../../test/fixtures/noted-connection.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { keepLease } from "../lease/lease.ts";

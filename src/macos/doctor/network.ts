@@ -1,6 +1,6 @@
 /** Reads the links and neighbors of a Mac with `networksetup`, `ifconfig`, `route` and `arp`. */
 import { isIP } from "node:net";
-import type { Link, Neighbors, Reading, Reachability } from "../../doctor/readings.ts";
+import type { Link, Neighbors, Reachability, Reading } from "../../doctor/readings.ts";
 import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 

@@ -5,6 +5,7 @@ import path from "node:path";
 import { describe, expect, it, test } from "vitest";
 import { startDoctorReplay } from "../../../test/bed/doctor-replay.ts";
 import { type Fault, M4_MAX } from "../../../test/bed/replay.ts";
+import type { Reachability } from "../../doctor/readings.ts";
 import { createRunTool, type RunTool } from "../../util/command.ts";
 import { readCrashes } from "./crashes.ts";
 import { readFirewall } from "./firewall.ts";
@@ -12,7 +13,6 @@ import { readService, readSupervised } from "./launchd.ts";
 import { readLinks, readNeighbors } from "./network.ts";
 import { readFileVault, readPower, readPowerSource, readThermal, readUpdates } from "./power.ts";
 import { readEphemeralPorts, readIsTranslated, readListeners, readPrograms } from "./programs.ts";
-import type { Reachability } from "../../doctor/readings.ts";
 
 const BAD_M5 = "mac17-2-m5-32gb-macos-26.1";
 const PROGRAMS = [{ engine: "llamacpp", path: "/opt/homebrew/Cellar/llama.cpp/1/bin/llama-server" }];

@@ -3,7 +3,15 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import { truncate } from "../../util/text.ts";
 import { ByteFeed, type Parser, type ReadRequest, skippedTexts } from "./byte-feed.ts";
-import { GGUF_LIMITS, malformed, readGgufCount, readGgufText, readGgufValue, readU32, tooLarge } from "./fields.ts";
+import {
+  GGUF_LIMITS,
+  malformed,
+  readGgufCount,
+  readGgufText,
+  readGgufValue,
+  readU32,
+  tooLarge,
+} from "./fields.ts";
 import { TENSOR_BLOCKS } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufProgress, GgufValue } from "./types.ts";
 

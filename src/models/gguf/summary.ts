@@ -3,7 +3,7 @@
 import { GGUF_TEXT_MAX, type GgufFacts } from "../../api/fields/gguf.ts";
 import { defined } from "../../util/defined.ts";
 import { truncate } from "../../util/text.ts";
-import { type Blocks, sizingOf, type FieldLookup } from "./sizing.ts";
+import { type Blocks, type FieldLookup, sizingOf } from "./sizing.ts";
 import { fileTypeName } from "./tables.ts";
 import type { BlockTensors, GgufHeader, GgufValue } from "./types.ts";
 import { countFrom } from "./values.ts";

@@ -1,7 +1,7 @@
 /** What a reader without the right to all namespaces sees, and what is missing. */
 import { GROUP } from "../../../src/api/group.ts";
 import { missingRight, notWatched } from "../../../src/console/missing-right.ts";
-import type { Session, ApiRefusal } from "../../../src/console/protocol.ts";
+import type { ApiRefusal, Session } from "../../../src/console/protocol.ts";
 import { useKnownRight, useSession } from "../api/session.ts";
 import { useList } from "../live/hooks.ts";
 import { useNamespace } from "./search.ts";

@@ -1,6 +1,6 @@
 /** The frame of every page: rail, top bar, state of the link, content, and the keys of the whole console. */
 
-import { Link, Outlet, useNavigate, useSearch, lazyRouteComponent } from "@tanstack/react-router";
+import { Link, lazyRouteComponent, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { Ellipsis, Moon, Plus, Search as SearchIcon, Sun, UserRound } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { Suspense, useCallback, useEffect, useState } from "react";
@@ -16,8 +16,8 @@ import { setTheme, useTheme } from "../parts/theme.ts";
 import { COMMAND_KEY, NAVIGATION, type NavigationItem } from "./navigation.ts";
 import { SignIn } from "./sign-in.tsx";
 import "./frame.css";
-import { Tag } from "../parts/states.tsx";
 import { To } from "../address/to.tsx";
+import { Tag } from "../parts/states.tsx";
 
 const Palette = lazyRouteComponent(() => import("./palette.tsx"), "Palette");
 const KeyHelp = lazyRouteComponent(() => import("./palette.tsx"), "KeyHelp");

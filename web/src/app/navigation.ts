@@ -1,5 +1,17 @@
 /** The pages in the order of the rail, and the keys that open them. */
-import { Activity, Boxes, ChartColumn, Cpu, Gauge, type LucideIcon, MessagesSquare, Network, Route, Server, Settings } from "lucide-react";
+import {
+  Activity,
+  Boxes,
+  ChartColumn,
+  Cpu,
+  Gauge,
+  type LucideIcon,
+  MessagesSquare,
+  Network,
+  Route,
+  Server,
+  Settings,
+} from "lucide-react";
 
 /** Opens the command palette. */
 export const COMMAND_KEY = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";

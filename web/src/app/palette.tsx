@@ -5,12 +5,12 @@ import { Command } from "cmdk";
 import { Dialog as Radix } from "radix-ui";
 import { useDeferredValue, useMemo, useState } from "react";
 import { keepNamespace } from "../address/search.ts";
+import { hrefOfMachine } from "../address/to.tsx";
 import { useList } from "../live/hooks.ts";
-import { setTheme } from "../parts/theme.ts";
-import { NAVIGATION, COMMAND_KEY } from "./navigation.ts";
 import { Dialog, useBack } from "../parts/dialogs.tsx";
 import { hasWords } from "../parts/table/filters.tsx";
-import { hrefOfMachine } from "../address/to.tsx";
+import { setTheme } from "../parts/theme.ts";
+import { COMMAND_KEY, NAVIGATION } from "./navigation.ts";
 
 /** Found objects of each kind. */
 const MAX_FOUND = 8;

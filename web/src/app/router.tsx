@@ -1,11 +1,11 @@
 /** The pages and their addresses. A page is loaded when it is opened, or when the reader points at its link. */
 
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
-import { CONSOLE_PATH, type ApiRefusal } from "../../../src/console/protocol.ts";
+import type { ReactNode } from "react";
+import { type ApiRefusal, CONSOLE_PATH } from "../../../src/console/protocol.ts";
 import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
 import { Empty, Failure } from "../parts/notices.tsx";
 import { Frame } from "./frame.tsx";
-import type { ReactNode } from "react";
 
 const root = createRootRoute({
   component: Frame,

@@ -1,5 +1,5 @@
 /** The page's side of the stream: rows by topic, changed at most once per animation frame. */
-import type { Topic, ApiRefusal } from "../../../src/console/protocol.ts";
+import type { ApiRefusal, Topic } from "../../../src/console/protocol.ts";
 import type { Batch, LinkState, TopicBatch, ToWorker } from "./messages.ts";
 
 export interface TopicState {

@@ -1,6 +1,14 @@
 /** Hooks that read the stream. */
-import { createContext, useCallback, useContext, useEffect, useMemo, useState, useSyncExternalStore } from "react";
-import type { ListTopics, Topic, ApiRefusal } from "../../../src/console/protocol.ts";
+import {
+  createContext,
+  useCallback,
+  useContext,
+  useEffect,
+  useMemo,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import type { ApiRefusal, ListTopics, Topic } from "../../../src/console/protocol.ts";
 import { atMostEvery } from "./at-most-every.ts";
 import type { LiveClient } from "./client.ts";
 import type { LinkState } from "./messages.ts";

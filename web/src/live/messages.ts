@@ -1,5 +1,5 @@
 /** Messages between a page and the worker that holds the stream. */
-import type { Topic, ApiRefusal } from "../../../src/console/protocol.ts";
+import type { ApiRefusal, Topic } from "../../../src/console/protocol.ts";
 
 export type LinkState =
   | { readonly at: "connecting" }

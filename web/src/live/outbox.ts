@@ -1,6 +1,6 @@
 /** What one page has not received yet. A page that is slow or hidden gets the newest rows once, not every change. */
 
-import type { Topic, ApiRefusal } from "../../../src/console/protocol.ts";
+import type { ApiRefusal, Topic } from "../../../src/console/protocol.ts";
 import type { Batch, LinkState, TopicBatch } from "./messages.ts";
 
 interface Pending {

@@ -1,9 +1,9 @@
 /** What a reader presses: buttons, choices of few, and what copies. */
 
+import { Check, Copy as CopyIcon } from "lucide-react";
 import { Tooltip } from "radix-ui";
 import { type ButtonHTMLAttributes, type ReactNode, useId, useState } from "react";
 import type { RightState } from "../api/session.ts";
-import { Check, Copy as CopyIcon } from "lucide-react";
 
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly look?: "primary" | "plain" | "quiet" | "danger";

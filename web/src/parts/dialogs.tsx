@@ -1,11 +1,11 @@
 /** Dialogs over the page. Escape and Back close them, a filled form after a question; the focus returns. */
 
+import { useMutation } from "@tanstack/react-query";
+import { useBlocker, useRouter } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Button, type ButtonProps } from "./buttons.tsx";
-import { useBlocker, useRouter } from "@tanstack/react-router";
-import { useMutation } from "@tanstack/react-query";
 import { Failure } from "./notices.tsx";
 
 export interface DialogProps {

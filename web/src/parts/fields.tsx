@@ -1,5 +1,5 @@
 /** What a reader fills in. */
-import { type ReactNode, useId, useEffect, useState } from "react";
+import { type ReactNode, useEffect, useId, useState } from "react";
 import { WithCommands } from "./buttons.tsx";
 
 export interface FieldAttributes {

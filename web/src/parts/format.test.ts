@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatBytes, formatDuration, formatRate, } from "./format.ts";
+import { formatBytes, formatDuration, formatRate } from "./format.ts";
 
 const GIB = 1_024 ** 3;
 

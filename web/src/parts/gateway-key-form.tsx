@@ -3,12 +3,12 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
+import type { ServiceRow } from "../../../src/console/rows.ts";
 import { needsKey, setGatewayKey } from "../api/gateway.ts";
 import { ConsoleError } from "../api/request.ts";
 import { Button, Command } from "./buttons.tsx";
 import { Field } from "./fields.tsx";
-import { Failure, Empty } from "./notices.tsx";
-import type { ServiceRow } from "../../../src/console/rows.ts";
+import { Empty, Failure } from "./notices.tsx";
 
 /** The server refuses longer ones. */
 const MAX_KEY = 1_000;

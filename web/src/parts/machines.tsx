@@ -1,15 +1,15 @@
 /** Memory of one machine as a bar, and a machine as a card: the same on every page. */
 
 import { CircleHelp } from "lucide-react";
+import type { ReactNode } from "react";
 import type { ClaimRow, HostRow } from "../../../src/console/rows.ts";
+import { hrefOfMachine, To } from "../address/to.tsx";
 import { IconButton } from "./buttons.tsx";
 import { formatBytes, HIDDEN_NAMESPACE } from "./format.ts";
 import { freeBytesOf } from "./free-bytes.ts";
-import type { ReactNode } from "react";
-import { State, Tag } from "./states.tsx";
-import { hrefOfMachine, To } from "../address/to.tsx";
 import { Empty } from "./notices.tsx";
 import type { Fact } from "./page.tsx";
+import { State, Tag } from "./states.tsx";
 
 export interface MemoryBarProps {
   readonly host: Pick<

@@ -1,16 +1,16 @@
 /** Empty, failed and loading states, and cases that a person must look at. */
 
+import { useMutation } from "@tanstack/react-query";
 import { CircleAlert } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
-import { ConsoleError } from "../api/request.ts";
-import { Button, Command, CopyButton, WithCommands } from "./buttons.tsx";
-import { useMutation } from "@tanstack/react-query";
 import { UNCORDON } from "../../../src/api/host-change.ts";
+import type { ApiRefusal } from "../../../src/console/protocol.ts";
 import type { Attention } from "../../../src/console/rows.ts";
 import { mergePatch } from "../api/kube.ts";
+import { ConsoleError } from "../api/request.ts";
 import { useRight } from "../api/session.ts";
+import { Button, Command, CopyButton, WithCommands } from "./buttons.tsx";
 import { Ago, State } from "./states.tsx";
-import type { ApiRefusal } from "../../../src/console/protocol.ts";
 
 /** What the page will show, and the one action that fills it. */
 export function Empty({

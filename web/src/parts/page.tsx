@@ -1,9 +1,9 @@
 /** Head of a page: title, what belongs to it, its actions; its sections and tabs. */
 
-import { type ReactNode, useEffect, useRef, Suspense } from "react";
 import { Tabs as RadixTabs } from "radix-ui";
-import { Skeleton, Empty, Failure } from "./notices.tsx";
+import { type ReactNode, Suspense, useEffect, useRef } from "react";
 import type { ApiRefusal } from "../../../src/console/protocol.ts";
+import { Empty, Failure, Skeleton } from "./notices.tsx";
 
 /** Head of a page: title, what belongs to it, its actions. */
 export function Page({

@@ -1,10 +1,10 @@
 /** How something is, how far and since when: each is a word or a figure first. */
 import { CircleAlert, CircleCheck, CircleDashed, LoaderCircle, TriangleAlert } from "lucide-react";
 import type { StateWord } from "../../../src/console/rows.ts";
+import { type Download, downloadText, secondsLeft, shareOf } from "../../../src/verdicts/download.ts";
 import type { FitLevel, ModelFit } from "../api/density.ts";
 import { useNow } from "../live/hooks.ts";
 import { formatDuration, formatRate } from "./format.ts";
-import { type Download, downloadText, secondsLeft, shareOf } from "../../../src/verdicts/download.ts";
 
 const ICONS = {
   ok: CircleCheck,

@@ -1,12 +1,12 @@
 /** The console: size and start of its first page, its largest table, a long log, its streams. */
 import { hasBrowser } from "../../../../test/bed/console/browser.ts";
+import type { ScenarioResult } from "../../beds/measurement.ts";
 import { log } from "../../beds/plane.ts";
 import { measureFirstLoad, measureFirstPageSize } from "./first-page.ts";
 import { measureLogs } from "./logs.ts";
 import { openConsoleRig } from "./rig.ts";
-import { measureTable } from "./table.ts";
-import type { ScenarioResult } from "../../beds/measurement.ts";
 import { measureConsoleStreams } from "./streams.ts";
+import { measureTable } from "./table.ts";
 
 /** `hosts`, and five times as many services. */
 export async function measureConsole({

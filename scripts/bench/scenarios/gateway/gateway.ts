@@ -2,6 +2,7 @@
 import { Agent } from "node:http";
 import { until } from "../../../../test/bed/until.ts";
 import { type GatewayBed, openGatewayBed, serveAt } from "../../beds/gateway.ts";
+import type { ScenarioResult } from "../../beds/measurement.ts";
 import { measureBeside } from "./beside.ts";
 import { measureCosts } from "./costs.ts";
 import { measureFairness } from "./fairness.ts";
@@ -13,7 +14,6 @@ import { ask, chatPath } from "./requests.ts";
 import { measureScale } from "./scale.ts";
 import { measureStreams } from "./streams.ts";
 import { measureWakes } from "./wake.ts";
-import type { ScenarioResult } from "../../beds/measurement.ts";
 
 export async function measureGateway(): Promise<readonly ScenarioResult[]> {
   return [...(await measureDaemons()), ...(await measureWakes())];

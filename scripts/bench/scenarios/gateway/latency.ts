@@ -1,6 +1,14 @@
 /** Time that a way adds to a request, against direct requests of the same run. */
 import { measured, type ScenarioResult, summaryOf } from "../../beds/measurement.ts";
-import { ask, askAtPace, CONNECTIONS, closeConnections, openConnections, type Pace, type Way } from "./requests.ts";
+import {
+  ask,
+  askAtPace,
+  CONNECTIONS,
+  closeConnections,
+  openConnections,
+  type Pace,
+  type Way,
+} from "./requests.ts";
 
 /** What two cores do without a queue: it would be measured instead of the way. */
 const SMALL = { bytes: 2_000, pace: { perSecond: 200, requests: 400 } };

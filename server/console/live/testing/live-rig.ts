@@ -20,9 +20,9 @@ import { quietLog } from "../../../../test/cluster/quiet-log.ts";
 import { createSteppedClock } from "../../../../test/controller/stepped-clock.ts";
 import { startFarmHistory } from "../farm.ts";
 import { Hub, type StreamReader } from "../hub.ts";
+import { createLookup, type Lookup } from "../lists.ts";
 import { ConsoleStream } from "../stream.ts";
 import { parseTopic } from "../topics.ts";
-import { createLookup, type Lookup } from "../lists.ts";
 
 /** A response whose browser accepts `room` bytes until it reads. */
 export class Browser extends EventEmitter {

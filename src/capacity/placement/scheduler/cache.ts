@@ -4,7 +4,7 @@ import { compareText } from "../../../util/text.ts";
 import { DEFAULT_SCORE_WEIGHTS, type ScoreWeights } from "../../score.ts";
 import type { HostClaim, HostFacts } from "../types.ts";
 import { type HostInfo, newHostInfo, refreshHostInfo } from "./host-info.ts";
-import { insertSorted, removeSorted, type Comparator } from "./sorted.ts";
+import { type Comparator, insertSorted, removeSorted } from "./sorted.ts";
 
 export interface SchedulerCache {
   /** Weights of the score of machines. */

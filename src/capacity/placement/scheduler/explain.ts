@@ -5,7 +5,14 @@ import { backendOfEntry } from "../../../engines/generic/backend-entry.ts";
 import { installHintOf } from "../../../engines/registry.ts";
 import { formatBytes } from "../../../util/bytes.ts";
 import { compareText } from "../../../util/text.ts";
-import { filters, firstRefusal, isAllowedBy, memoryShortageText, missingBytes, type FilterRefusal } from "../filters.ts";
+import {
+  type FilterRefusal,
+  filters,
+  firstRefusal,
+  isAllowedBy,
+  memoryShortageText,
+  missingBytes,
+} from "../filters.ts";
 import type { Demand, PlacementMiss, Unplaced } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
 import { freeFor, type HostInfo, isClaimLeaving, siblingsOn } from "./host-info.ts";

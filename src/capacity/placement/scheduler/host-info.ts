@@ -1,5 +1,5 @@
 /** A host in the scheduler cache, with sums over its replicas that are updated only when they change. */
-import { firstRefusal, NO_CONTEXT, type FilterRefusal } from "../filters.ts";
+import { type FilterRefusal, firstRefusal, NO_CONTEXT } from "../filters.ts";
 import { utilizationOf } from "../machine.ts";
 import { type Demand, type HostClaim, type HostFacts, needBytes } from "../types.ts";
 import type { PendingSlot } from "./queue.ts";

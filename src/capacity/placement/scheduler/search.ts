@@ -1,6 +1,14 @@
 /** Finds the best host for a slot by filters and scores. The indexes minimize the number of scored hosts. */
 
-import { type MachineScore, type ScoreScale, type ScoreWeights, scoreMachine, scoreOf, scoreRank, type ScoreInputs } from "../../score.ts";
+import {
+  type MachineScore,
+  type ScoreInputs,
+  type ScoreScale,
+  type ScoreWeights,
+  scoreMachine,
+  scoreOf,
+  scoreRank,
+} from "../../score.ts";
 import { firstRefusal } from "../filters.ts";
 import { hostSpeed } from "../machine.ts";
 import { maxScore, placementReason, rateHost, type ScoreContext } from "../scores.ts";

@@ -1,5 +1,10 @@
 /** Engine settings that affect memory, with the defaults of the engine. Invalid sizes are rejected. */
-import { DEFAULT_CONTEXT_PER_SLOT, DEFAULT_PROMPT_CACHE_MIB, type EngineSettings, type MemorySetting } from "../../../api/engine-settings.ts";
+import {
+  DEFAULT_CONTEXT_PER_SLOT,
+  DEFAULT_PROMPT_CACHE_MIB,
+  type EngineSettings,
+  type MemorySetting,
+} from "../../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { ClaimFiles } from "../../contract/claims.ts";
 

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { EngineSettings, MemorySetting } from "../../../api/engine-settings.ts";
 import { ggufSchema, RECURRENT_KINDS } from "../../../api/fields/gguf.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
 import type { MemoryClaim } from "../../contract/claims.ts";
 import { estimateClaim } from "./claim.ts";
 import type { ClaimSettings } from "./claim-settings.ts";
-import type { EngineSettings, MemorySetting } from "../../../api/engine-settings.ts";
 
 const MIB = 1 << 20;
 

@@ -2,7 +2,7 @@
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
 import type { BufferLayout, MemoryClaim } from "../../contract/claims.ts";
-import { type ClaimSettings, promptCacheMiB, sizesOf, type ClaimSizes } from "./claim-settings.ts";
+import { type ClaimSettings, type ClaimSizes, promptCacheMiB, sizesOf } from "./claim-settings.ts";
 import { createGraph, type Graph, type Tensor } from "./compute/graph.ts";
 import { addInputs, type GraphInputs } from "./compute/inputs.ts";
 import { addLayers } from "./compute/layers.ts";

@@ -1,7 +1,7 @@
 /** Size of the KV cache per layer, by heads, data types, window, or recurrent state. */
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
-import { modelShape } from "./compute/shape.ts";
 import type { ClaimSizes } from "./claim-settings.ts";
+import { modelShape } from "./compute/shape.ts";
 
 /** Bytes per element of the cache types, including block scales. */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {

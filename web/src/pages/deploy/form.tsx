@@ -8,10 +8,10 @@ import { Button, Segments } from "../../parts/buttons.tsx";
 import { Field } from "../../parts/fields.tsx";
 import { formatRate } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notices.tsx";
-import type { Choice, ChoiceField, Meaning } from "./choice.ts";
-import type { DeployFault } from "./use-deploy.ts";
 import { Fit, LEVELS_IN_ORDER } from "../../parts/states.tsx";
 import { hasWords } from "../../parts/table/filters.tsx";
+import type { Choice, ChoiceField, Meaning } from "./choice.ts";
+import type { DeployFault } from "./use-deploy.ts";
 
 export interface DeployFormProps {
   readonly choice: Choice;

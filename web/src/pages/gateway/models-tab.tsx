@@ -6,13 +6,13 @@ import type { ServiceRow, StateWord } from "../../../../src/console/rows.ts";
 import { useNamespace } from "../../address/search.ts";
 import { type GatewayModel, gatewayModelsQuery } from "../../api/gateway.ts";
 import { useList } from "../../live/hooks.ts";
+import { Command, CopyButton } from "../../parts/buttons.tsx";
 import { formatCount, formatCut, whyCut } from "../../parts/format.ts";
 import { GatewayFailure, versionOf } from "../../parts/gateway-key-form.tsx";
 import { Empty } from "../../parts/notices.tsx";
-import { type Column, stateColumn, Table } from "../../parts/table/table.tsx";
-import { Command, CopyButton } from "../../parts/buttons.tsx";
 import { ServiceLink } from "../../parts/objects/objects.tsx";
 import type { ListFilter } from "../../parts/table/filters.tsx";
+import { type Column, stateColumn, Table } from "../../parts/table/table.tsx";
 
 interface NameRow {
   readonly model: GatewayModel;

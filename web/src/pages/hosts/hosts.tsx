@@ -4,16 +4,16 @@ import { LayoutGrid, Rows3 } from "lucide-react";
 import { useMemo } from "react";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { useSearchParam } from "../../address/search.ts";
+import { hrefOfMachine } from "../../address/to.tsx";
 import { useList } from "../../live/hooks.ts";
+import { Segments } from "../../parts/buttons.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { freeBytesOf } from "../../parts/free-bytes.ts";
-import { MemoryBar, MemoryHelp, MachineCard, NoMachines } from "../../parts/machines.tsx";
+import { MachineCard, MemoryBar, MemoryHelp, NoMachines } from "../../parts/machines.tsx";
 import { Page } from "../../parts/page.tsx";
-import { type Column, figure, stateColumn, Table } from "../../parts/table/table.tsx";
-import { Segments } from "../../parts/buttons.tsx";
 import { Ago, countReady, Tag } from "../../parts/states.tsx";
-import { hrefOfMachine } from "../../address/to.tsx";
 import { type ListFilter, useFilter } from "../../parts/table/filters.tsx";
+import { type Column, figure, stateColumn, Table } from "../../parts/table/table.tsx";
 
 /** More cards than this make a page too long to read. */
 const CARDS_BY_DEFAULT = 24;

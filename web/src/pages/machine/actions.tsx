@@ -5,16 +5,16 @@ import { useState } from "react";
 import type { Host } from "../../../../src/api/host.ts";
 import { CORDON, DRAIN, type HostChange, leavingState, UNCORDON } from "../../../../src/api/host-change.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import { To } from "../../address/to.tsx";
 import { type ApiObject, mergePatch } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { Confirm } from "../../parts/dialogs.tsx";
-import { Done } from "../../parts/notices.tsx";
-import { type Machine, drainEffect } from "./running.ts";
 import { plural } from "../../parts/format.ts";
+import { Done } from "../../parts/notices.tsx";
 import { State } from "../../parts/states.tsx";
-import { To } from "../../address/to.tsx";
+import { drainEffect, type Machine } from "./running.ts";
 
 interface MachineChange {
   readonly set: (change: HostChange) => void;

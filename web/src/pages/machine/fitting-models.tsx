@@ -5,9 +5,9 @@ import { useMemo } from "react";
 import { useSetSearch } from "../../address/search.ts";
 import { fitsOfMachine, type MachineFits, type ModelFit } from "../../api/density.ts";
 import { Empty } from "../../parts/notices.tsx";
-import { type Column, fitColumn, scoreColumn, sourceOf, Table } from "../../parts/table/table.tsx";
 import { EstimatedSpeed } from "../../parts/states.tsx";
 import type { ListFilter } from "../../parts/table/filters.tsx";
+import { type Column, fitColumn, scoreColumn, sourceOf, Table } from "../../parts/table/table.tsx";
 
 const REFRESH_MS = 15_000;
 

@@ -2,9 +2,9 @@
 import { LABEL_SERVICE } from "../../../../src/api/group.ts";
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import type { ApiObject } from "../../api/kube.ts";
 import { type PodReport, restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { type StateWithReason, stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import type { ApiObject } from "../../api/kube.ts";
 import type { ShownCondition } from "../../parts/objects/objects.tsx";
 
 interface NodeObject extends ApiObject {

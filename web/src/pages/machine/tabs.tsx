@@ -2,14 +2,14 @@
 
 import type { HostInstalled, HostModel, HostStatus } from "../../../../src/api/host.ts";
 import { useSearchParam } from "../../address/search.ts";
-import { Events, Conditions, ServiceLink, YamlView } from "../../parts/objects/objects.tsx";
 import { formatBytes, formatRate } from "../../parts/format.ts";
+import { Conditions, Events, ServiceLink, YamlView } from "../../parts/objects/objects.tsx";
 import { Section, type Tab, Tabs } from "../../parts/page.tsx";
+import { Ago, State, Tag } from "../../parts/states.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 import { FittingModels } from "./fitting-models.tsx";
 import { type HistoryEntry, hostHistory } from "./history.ts";
 import { type Machine, type Running, runningOn } from "./running.ts";
-import { Ago, State, Tag } from "../../parts/states.tsx";
-import { type Column, Table } from "../../parts/table/table.tsx";
 
 export function MachineTabs({ machine }: { readonly machine: Machine }) {
   const { kind, object } = machine;

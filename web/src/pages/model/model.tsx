@@ -1,20 +1,20 @@
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { downloadWord } from "../../../../src/verdicts/download.ts";
 import type { Model, ModelStatus } from "../../../../src/api/model.ts";
-import type { ModelRow, DownloadRow } from "../../../../src/console/rows.ts";
+import type { DownloadRow, ModelRow } from "../../../../src/console/rows.ts";
+import { downloadWord } from "../../../../src/verdicts/download.ts";
 import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
 import { deleteObject } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
-import { Events, Conditions, MachineLink, ServiceLink, YamlView } from "../../parts/objects/objects.tsx";
+import { ConfirmAction } from "../../parts/dialogs.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { AttentionNotice } from "../../parts/notices.tsx";
-import { Page, Section, Tabs, AbsentPage, type Fact, Facts } from "../../parts/page.tsx";
-import { Ago, State, DownloadFigures } from "../../parts/states.tsx";
+import { Conditions, Events, MachineLink, ServiceLink, YamlView } from "../../parts/objects/objects.tsx";
+import { AbsentPage, type Fact, Facts, Page, Section, Tabs } from "../../parts/page.tsx";
+import { Ago, DownloadFigures, State } from "../../parts/states.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
-import { ConfirmAction } from "../../parts/dialogs.tsx";
 
 /** The page of one model. */
 export function ModelPage() {

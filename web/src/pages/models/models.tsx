@@ -6,12 +6,12 @@ import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { Empty, Failure } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { type Column, namespacedKey, figure, namespaceColumn, Table } from "../../parts/table/table.tsx";
+import { type Column, figure, namespaceColumn, namespacedKey, Table } from "../../parts/table/table.tsx";
 import "./models.css";
 import { shareOf, sumOfDownloads } from "../../../../src/verdicts/download.ts";
-import { countReady, Progress, State } from "../../parts/states.tsx";
 import { useInNamespace } from "../../address/search.ts";
 import { hrefOfModel } from "../../address/to.tsx";
+import { countReady, Progress, State } from "../../parts/states.tsx";
 import type { ListFilter } from "../../parts/table/filters.tsx";
 
 export function ModelsPage() {

@@ -2,11 +2,11 @@
 
 import type { ReactNode } from "react";
 import type { FarmRow, QueueRow } from "../../../../src/console/rows.ts";
+import { To } from "../../address/to.tsx";
 import { useSession } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
 import { countReady } from "../../parts/states.tsx";
-import { To } from "../../address/to.tsx";
 
 /** Size of the line of tokens. */
 const WIDTH = 120;

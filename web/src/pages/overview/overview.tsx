@@ -5,14 +5,20 @@ import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { useNamespace } from "../../address/search.ts";
 import { joinLists, type Live, useList, useNow } from "../../live/hooks.ts";
 import { MemoryBar, MemoryHelp } from "../../parts/machines.tsx";
-import { Empty, Failure, Skeleton, AttentionNotice } from "../../parts/notices.tsx";
+import { AttentionNotice, Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import { type AttentionGroup, type AttentionItem, attentionItems, groupAttention, quietState } from "./attention.ts";
+import {
+  type AttentionGroup,
+  type AttentionItem,
+  attentionItems,
+  groupAttention,
+  quietState,
+} from "./attention.ts";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
+import { hrefOfMachine, hrefOfService, To } from "../../address/to.tsx";
 import { Command } from "../../parts/buttons.tsx";
 import { Ago, State } from "../../parts/states.tsx";
-import { hrefOfMachine, hrefOfService, To } from "../../address/to.tsx";
 
 const MACHINES = 12;
 

@@ -1,9 +1,9 @@
 /** Code to copy: of an answer, and of the request itself. */
 import { useState } from "react";
 import { useSession } from "../../api/session.ts";
+import { CopyButton, Segments } from "../../parts/buttons.tsx";
 import { Dialog } from "../../parts/dialogs.tsx";
 import { type SnippetRequest, snippet } from "./request.ts";
-import { CopyButton, Segments } from "../../parts/buttons.tsx";
 
 const LANGUAGES = [
   { id: "curl", label: "curl" },

@@ -5,9 +5,9 @@ import { Popover } from "radix-ui";
 import { useMemo, useState } from "react";
 import type { StateWord } from "../../../../src/console/rows.ts";
 import { formatCount, formatCut, whyCut } from "../../parts/format.ts";
-import { canAsk, type Offer } from "./offers.ts";
 import { State } from "../../parts/states.tsx";
 import { hasWords } from "../../parts/table/filters.tsx";
+import { canAsk, type Offer } from "./offers.ts";
 
 /** More are found by typing. */
 const MAX_SHOWN = 50;

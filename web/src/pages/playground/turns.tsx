@@ -1,15 +1,15 @@
 /** The turns of a conversation: questions, and answers with their figures. */
 import { Pencil, RefreshCw } from "lucide-react";
 import { type KeyboardEvent, memo, type ReactNode, useState } from "react";
-import { Button, IconButton, CopyButton } from "../../parts/buttons.tsx";
+import { Button, CopyButton, IconButton } from "../../parts/buttons.tsx";
 import { formatCount, formatRate } from "../../parts/format.ts";
 import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
+import { Tag } from "../../parts/states.tsx";
 import { CodeBlock } from "./code.tsx";
 import { type AnswerTurn, isBusy, regenerate, resend, type Turn } from "./conversation.ts";
 import { type Block, parseMarkdown, parseSpans } from "./markdown.ts";
 import type { UserTurn } from "./request.ts";
 import { figuresOf } from "./stream.ts";
-import { Tag } from "../../parts/states.tsx";
 
 export function Turns({ turns, isIdle }: { readonly turns: readonly Turn[]; readonly isIdle: boolean }) {
   return (

@@ -6,13 +6,13 @@ import { askGateway } from "../../api/gateway.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { formatCount } from "../../parts/format.ts";
 import { GatewayFailure } from "../../parts/gateway-key-form.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 import { CodeDialog } from "./code.tsx";
 import { canAsk, type Offer } from "./offers.ts";
 import { Picker } from "./picker.tsx";
 import type { SnippetRequest } from "./request.ts";
 import { cosineSimilarity, linesOf } from "./similarity.ts";
 import { AnsweringHost } from "./turns.tsx";
-import { type Column, Table } from "../../parts/table/table.tsx";
 
 /** A table of more does not fit a screen. */
 const MAX_TEXTS = 12;

@@ -3,9 +3,9 @@ import { ANNOTATION_RESTARTED_AT } from "../../../../src/api/group.ts";
 import { isoSeconds } from "../../../../src/util/iso-seconds.ts";
 import { deleteObject, mergePatch, type Place } from "../../api/kube.ts";
 import { useLive } from "../../live/hooks.ts";
+import { ConfirmAction } from "../../parts/dialogs.tsx";
 import { formatBytes, plural } from "../../parts/format.ts";
 import { drainSecondsOf, type ServiceObjects } from "./objects.ts";
-import { ConfirmAction } from "../../parts/dialogs.tsx";
 
 export type ServiceAction = "scale" | "restart" | "suspend" | "resume" | "delete";
 

@@ -1,16 +1,16 @@
 /** What an application needs of the service, its state with one sentence of why and the remedy, and facts. */
 
-import { formatBytes, formatCut } from "../../parts/format.ts";
-import { startProgressOf } from "../../parts/start/progress.ts";
-import { StartSteps, questionOf } from "../../parts/start/start.tsx";
-import { conditionOf, type ServiceObjects } from "./objects.ts";
-import { Command } from "../../parts/buttons.tsx";
-import { Remedy } from "../../parts/notices.tsx";
-import { Ago, State } from "../../parts/states.tsx";
-import { To, hrefOfModel } from "../../address/to.tsx";
 import { Link } from "@tanstack/react-router";
+import { hrefOfModel, To } from "../../address/to.tsx";
 import { useSession } from "../../api/session.ts";
+import { Command } from "../../parts/buttons.tsx";
+import { formatBytes, formatCut } from "../../parts/format.ts";
+import { Remedy } from "../../parts/notices.tsx";
 import { type Fact, Facts } from "../../parts/page.tsx";
+import { startProgressOf } from "../../parts/start/progress.ts";
+import { questionOf, StartSteps } from "../../parts/start/start.tsx";
+import { Ago, State } from "../../parts/states.tsx";
+import { conditionOf, type ServiceObjects } from "./objects.ts";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (

@@ -1,9 +1,9 @@
 /** Four charts of a service, over the time that its page has been open. */
 
-import { Chart } from "../../parts/chart/chart.tsx";
-import { formatBytes, formatRate } from "../../parts/format.ts";
 import { useEffect, useRef, useState } from "react";
 import { useLive } from "../../live/hooks.ts";
+import { Chart } from "../../parts/chart/chart.tsx";
+import { formatBytes, formatRate } from "../../parts/format.ts";
 import type { ServiceObjects } from "./objects.ts";
 
 const MS_PER_S = 1_000;

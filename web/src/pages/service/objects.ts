@@ -1,9 +1,10 @@
 /** What the page of a service needs from its objects. Pure. */
-import type { PodReport } from "../../../../src/verdicts/pod.ts";
+
 import type { Condition } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
+import type { PodReport } from "../../../../src/verdicts/pod.ts";
 import type { ApiObject } from "../../api/kube.ts";
 
 export interface ServiceObjects {

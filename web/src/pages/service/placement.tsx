@@ -2,14 +2,14 @@
 
 import type { ServicePlacement } from "../../../../src/api/inference-service/index.ts";
 import type { StateWord } from "../../../../src/console/rows.ts";
+import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import { formatBytes, plural } from "../../parts/format.ts";
 import { Empty } from "../../parts/notices.tsx";
-import { Section } from "../../parts/page.tsx";
-import { conditionOf, type ServiceObjects } from "./objects.ts";
-import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
-import { State, Tag } from "../../parts/states.tsx";
 import { MachineLink } from "../../parts/objects/objects.tsx";
+import { Section } from "../../parts/page.tsx";
+import { State, Tag } from "../../parts/states.tsx";
 import { type Column, Table } from "../../parts/table/table.tsx";
+import { conditionOf, type ServiceObjects } from "./objects.ts";
 
 export function PlacementTab({ objects: { service, pods, replicas } }: { readonly objects: ServiceObjects }) {
   const { status } = service;

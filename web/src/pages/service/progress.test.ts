@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { stepsOfPod, stepsOfReplica } from "./progress.ts";
 import type { ServicePod } from "./objects.ts";
+import { stepsOfPod, stepsOfReplica } from "./progress.ts";
 
 const at = (seconds: number) => new Date(Date.UTC(2026, 10, 27, 20, 0, seconds)).toISOString();
 const replica = (status: object) =>

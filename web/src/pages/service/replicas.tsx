@@ -1,15 +1,15 @@
 /** The replicas and pods of a service: each with its way to Ready, its machine and its memory. */
 
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
-import { Empty } from "../../parts/notices.tsx";
-import { stepsOfPod, stepsOfReplica } from "./progress.ts";
-import type { ServiceObjects, ServicePod } from "./objects.ts";
 import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
 import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
-import { Ago, State, Timeline, DownloadFigures } from "../../parts/states.tsx";
+import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
+import { Empty } from "../../parts/notices.tsx";
 import { MachineLink } from "../../parts/objects/objects.tsx";
 import { Facts } from "../../parts/page.tsx";
+import { Ago, DownloadFigures, State, Timeline } from "../../parts/states.tsx";
+import type { ServiceObjects, ServicePod } from "./objects.ts";
+import { stepsOfPod, stepsOfReplica } from "./progress.ts";
 
 export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   const { replicas, pods } = objects;

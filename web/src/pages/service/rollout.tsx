@@ -1,21 +1,21 @@
 /** The rollout of a service: the old revision beside the new one, how far it is, and the revisions to go back to. */
-import { keepPreviousData, useQuery, useMutation } from "@tanstack/react-query";
-import { LABEL_REVISION, LABEL_SERVICE_UID } from "../../../../src/api/group.ts";
-import { type ApiObject, listObjects } from "../../api/kube.ts";
-import { Failure, Skeleton } from "../../parts/notices.tsx";
-import { Section } from "../../parts/page.tsx";
-import { conditionOf, type ServiceObjects } from "./objects.ts";
-import { stateOfPod } from "../../../../src/verdicts/pod.ts";
-import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import { keepPreviousData, useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { LABEL_REVISION, LABEL_SERVICE_UID } from "../../../../src/api/group.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { UNDO_PATH, type UndoResponse } from "../../../../src/console/protocol.ts";
+import { stateOfPod } from "../../../../src/verdicts/pod.ts";
+import { stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import { type ApiObject, listObjects } from "../../api/kube.ts";
 import { requestJson } from "../../api/request.ts";
 import { useRight } from "../../api/session.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { Confirm } from "../../parts/dialogs.tsx";
+import { Failure, Skeleton } from "../../parts/notices.tsx";
+import { Section } from "../../parts/page.tsx";
 import { Ago, State, Tag } from "../../parts/states.tsx";
-import { type Column, Table, sourceOf } from "../../parts/table/table.tsx";
+import { type Column, sourceOf, Table } from "../../parts/table/table.tsx";
+import { conditionOf, type ServiceObjects } from "./objects.ts";
 
 /** The rollout of a service: the old revision beside the new one, how far it is, and the revisions before. */
 export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {

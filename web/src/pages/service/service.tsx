@@ -1,22 +1,22 @@
 /** One service: what it does, why, and what can be done about it. */
 
-import { useParams, lazyRouteComponent } from "@tanstack/react-router";
+import { lazyRouteComponent, useParams } from "@tanstack/react-router";
 import { useRef } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
-import { EventList, type EventObject } from "../../parts/objects/objects.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
+import { EventList, type EventObject } from "../../parts/objects/objects.tsx";
 import { Page, type Tab, Tabs } from "../../parts/page.tsx";
 import { Actions } from "./actions.tsx";
 import { Head } from "./head.tsx";
+import { objectsOf, type ServiceObjects } from "./objects.ts";
 import { PlacementTab } from "./placement.tsx";
 import { ReplicasTab } from "./replicas.tsx";
 import { RolloutTab } from "./rollout.tsx";
-import { objectsOf, type ServiceObjects } from "./objects.ts";
 import "./service.css";
-import { useSamples } from "./metrics.tsx";
 import { To } from "../../address/to.tsx";
 import type { Column } from "../../parts/table/table.tsx";
+import { useSamples } from "./metrics.tsx";
 
 const LogsTab = lazyRouteComponent(() => import("./logs/logs-tab.tsx"), "LogsTab");
 const MetricsTab = lazyRouteComponent(() => import("./metrics.tsx"), "MetricsTab");

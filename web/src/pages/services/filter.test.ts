@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import { reasonOf, SERVICE_FILTER } from "./filter.ts";
 import { isFound } from "../../parts/table/filters.tsx";
+import { reasonOf, SERVICE_FILTER } from "./filter.ts";
 
 const row = (changes: Partial<ServiceRow> = {}): ServiceRow => ({
   namespace: "team",

@@ -2,7 +2,7 @@
 
 import { Plus } from "lucide-react";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import { useNamespace, useSetSearch, useInNamespace } from "../../address/search.ts";
+import { useInNamespace, useNamespace, useSetSearch } from "../../address/search.ts";
 import { useHiddenNamespace } from "../../address/sight.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
@@ -10,11 +10,11 @@ import { Button } from "../../parts/buttons.tsx";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { Empty, Failure } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { type Column, namespacedKey, figure, namespaceColumn, Table } from "../../parts/table/table.tsx";
+import { type Column, figure, namespaceColumn, namespacedKey, Table } from "../../parts/table/table.tsx";
 import { reasonOf, SERVICE_FILTER } from "./filter.ts";
 import "./services.css";
-import { Ago, countReady, State } from "../../parts/states.tsx";
 import { hrefOfService } from "../../address/to.tsx";
+import { Ago, countReady, State } from "../../parts/states.tsx";
 
 export function ServicesPage() {
   const services = useList("services");

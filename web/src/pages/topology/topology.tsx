@@ -1,21 +1,36 @@
 /** The page Topology: gateway, services and machines, with their traffic. */
 
+import { lazyRouteComponent } from "@tanstack/react-router";
 import { Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
-import { useNamespace, useSearchParam, useInNamespace } from "../../address/search.ts";
+import { useInNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
+import { hrefOfService, To } from "../../address/to.tsx";
 import { useSession } from "../../api/session.ts";
 import { joinLists, useList } from "../../live/hooks.ts";
+import { Segments } from "../../parts/buttons.tsx";
 import { formatCount, formatRate } from "../../parts/format.ts";
-import { isOfLevel, LevelChips, useLevels } from "../../parts/table/filters.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page } from "../../parts/page.tsx";
-import { type Column, namespacedKey, useMedia, figure, stateColumn, Table } from "../../parts/table/table.tsx";
+import { isOfLevel, LevelChips, useLevels } from "../../parts/table/filters.tsx";
+import {
+  type Column,
+  figure,
+  namespacedKey,
+  stateColumn,
+  Table,
+  useMedia,
+} from "../../parts/table/table.tsx";
 import { type Figures, figuresOf, levelsOf } from "./graph/figures.ts";
-import { groupServices, hasSameMachines, hasSameMembers, pathOf, type Selection, sortMachines, withTheirMachines } from "./graph/graph.ts";
+import {
+  groupServices,
+  hasSameMachines,
+  hasSameMembers,
+  pathOf,
+  type Selection,
+  sortMachines,
+  withTheirMachines,
+} from "./graph/graph.ts";
 import { MAX_BARS } from "./graph/layout.ts";
-import { Segments } from "../../parts/buttons.tsx";
-import { hrefOfService, To } from "../../address/to.tsx";
-import { lazyRouteComponent } from "@tanstack/react-router";
 
 const TopologyMap = lazyRouteComponent(() => import("./map/map.tsx"), "TopologyMap");
 const LEVEL_WORDS = {

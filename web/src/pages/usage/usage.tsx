@@ -2,19 +2,28 @@
 import { useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 import { useMemo } from "react";
-import { chargedTokens, readUsageRecord, renderUsageCsv, sumUsage, type UsageConfigMap, type UsageDimension, type UsageRecord, type UsageRow } from "../../../../src/gateway/usage.ts";
+import {
+  chargedTokens,
+  readUsageRecord,
+  renderUsageCsv,
+  sumUsage,
+  type UsageConfigMap,
+  type UsageDimension,
+  type UsageRecord,
+  type UsageRow,
+} from "../../../../src/gateway/usage.ts";
 import { useSearchParam } from "../../address/search.ts";
+import { densityCosts, type ModelCost, type NamespaceTotal } from "../../api/density.ts";
 import { type ApiObject, listObjects } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
 import { useNow } from "../../live/hooks.ts";
 import { Button, Segments, saveFile } from "../../parts/buttons.tsx";
 import { Chart } from "../../parts/chart/chart.tsx";
-import { formatCount, formatPercent, formatRate, formatGib } from "../../parts/format.ts";
+import { formatCount, formatGib, formatPercent, formatRate } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
+import { type Column, figure, sourceOf, Table } from "../../parts/table/table.tsx";
 import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
-import { densityCosts, type ModelCost, type NamespaceTotal } from "../../api/density.ts";
-import { type Column, Table, figure, sourceOf } from "../../parts/table/table.tsx";
 
 const DIMENSIONS = ["key", "model", "namespace"] as const satisfies readonly UsageDimension[];
 const DIMENSION_WORDS = { key: "Key", model: "Model", namespace: "Namespace" } as const;

@@ -1,14 +1,14 @@
 /** The tab Model catalog: every model with its best machine. */
 
 import { useQuery } from "@tanstack/react-query";
+import { useCallback } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { type DensityModel, densityCatalog } from "../../api/density.ts";
+import { Segments } from "../../parts/buttons.tsx";
 import { formatCount, formatGib } from "../../parts/format.ts";
+import type { ListFilter } from "../../parts/table/filters.tsx";
 import { type Column, figure, fitColumn, scoreColumn, sourceOf, Table } from "../../parts/table/table.tsx";
 import { adviceForTooTight } from "./advice.ts";
-import { Segments } from "../../parts/buttons.tsx";
-import { useCallback } from "react";
-import type { ListFilter } from "../../parts/table/filters.tsx";
 
 const FRESH_MS = 30_000;
 

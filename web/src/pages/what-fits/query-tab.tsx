@@ -7,15 +7,15 @@ import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { type QueryRow, queryDensity } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
+import { useDebounced } from "../../parts/fields.tsx";
 import { formatRate } from "../../parts/format.ts";
 import { Failure } from "../../parts/notices.tsx";
+import { MachineLink } from "../../parts/objects/objects.tsx";
 import { Section } from "../../parts/page.tsx";
+import { EstimatedSpeed, Fit, Score } from "../../parts/states.tsx";
+import { type Column, Table } from "../../parts/table/table.tsx";
 import { adviceFor } from "./advice.ts";
 import { WhatIf } from "./what-if.tsx";
-import { useDebounced } from "../../parts/fields.tsx";
-import { EstimatedSpeed, Fit, Score } from "../../parts/states.tsx";
-import { MachineLink } from "../../parts/objects/objects.tsx";
-import { type Column, Table } from "../../parts/table/table.tsx";
 
 const MAX_SHOWN = 100;
 

@@ -1,7 +1,8 @@
 /** A chart over time. The library is loaded with the first one. */
+
+import { lazyRouteComponent } from "@tanstack/react-router";
 import { Suspense } from "react";
 import type { ChartProps, ChartSeries } from "./plot.tsx";
-import { lazyRouteComponent } from "@tanstack/react-router";
 
 const HEIGHT = 200;
 const Plot = lazyRouteComponent(() => import("./plot.tsx"), "ChartPlot");

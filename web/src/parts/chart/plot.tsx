@@ -3,8 +3,8 @@
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { pointValues, stacked } from "./stacked.ts";
 import { useTheme } from "../theme.ts";
+import { pointValues, stacked } from "./stacked.ts";
 
 const AXIS_PX = 48;
 const TIME_AXIS_PX = 28;

@@ -2,12 +2,12 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { type SimulateRequest, simulatePlacement } from "../../api/density.ts";
+import { useDebounced } from "../fields.tsx";
 import { formatCount, formatGib, formatRate, GIB } from "../format.ts";
 import { MemoryBar } from "../machines.tsx";
 import { Failure, Skeleton } from "../notices.tsx";
-import { type Place, type Preview, previewOf, shortOf } from "./recommend.ts";
-import { useDebounced } from "../fields.tsx";
 import { Fit, Tag } from "../states.tsx";
+import { type Place, type Preview, previewOf, shortOf } from "./recommend.ts";
 
 export function Placement({
   question,

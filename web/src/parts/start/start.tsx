@@ -1,16 +1,16 @@
 /** The way of a new service to Ready and to its first answer, with figures, and the reason whenever it is stalled. */
 
+import { useQuery } from "@tanstack/react-query";
 import { Check, LoaderCircle, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Attention } from "../../../../src/console/rows.ts";
-import { formatDuration } from "../format.ts";
-import { type StartProgress, type StartStage, type StartingObjects, startProgressOf } from "./progress.ts";
-import { useQuery } from "@tanstack/react-query";
 import { askGateway, needsKey } from "../../api/gateway.ts";
 import { useSession } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
+import { formatDuration } from "../format.ts";
 import { Failure, Remedy, Skeleton } from "../notices.tsx";
 import { DownloadFigures } from "../states.tsx";
+import { type StartingObjects, type StartProgress, type StartStage, startProgressOf } from "./progress.ts";
 
 const LOOKS = { done: "tone-ok", now: "tone-busy", next: "muted", stuck: "tone-warn" } as const;
 const WORDS: Readonly<Record<StartStage, string>> = {

@@ -1,19 +1,28 @@
 /** The table of all pages: a short one, or a list of thousands of rows that the address sorts and filters. */
 
+import type { UseQueryResult } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { type KeyboardEvent, memo, type ReactNode, useCallback, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { compareBy, sortRows } from "./sort-rows.ts";
-import { ColumnChoice, useHiddenColumns } from "./column-choice.tsx";
-import type { UseQueryResult } from "@tanstack/react-query";
+import {
+  type KeyboardEvent,
+  memo,
+  type ReactNode,
+  useCallback,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import type { ApiRefusal } from "../../../../src/console/protocol.ts";
 import type { StateWord } from "../../../../src/console/rows.ts";
 import type { FitLevel } from "../../api/density.ts";
 import { formatCount } from "../format.ts";
 import { Failure, Skeleton } from "../notices.tsx";
 import { FIT_WORDS, Fit, LEVELS_IN_ORDER, Score, State } from "../states.tsx";
+import { ColumnChoice, useHiddenColumns } from "./column-choice.tsx";
 import { type ListFilter, useFilter } from "./filters.tsx";
+import { compareBy, sortRows } from "./sort-rows.ts";
 
 export interface Column<R> {
   readonly id: string;

@@ -1,8 +1,8 @@
 /** A field for YAML with line numbers; faults are marked at their line and listed below. */
 import { type KeyboardEvent, useId, useRef } from "react";
-import { type YamlFault, printYaml } from "./documents.ts";
+import { printYaml, type YamlFault } from "./documents.ts";
 import "./yaml.css";
-import { WithCommands, CopyButton } from "../buttons.tsx";
+import { CopyButton, WithCommands } from "../buttons.tsx";
 
 export interface YamlEditorProps {
   readonly label: string;

@@ -2,9 +2,9 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { type KeyEntry, type KeyList, lastKeyWords } from "../../../../../src/gateway/key.ts";
 import { changeGatewayKey, deleteGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
+import { ConfirmAction } from "../../../parts/dialogs.tsx";
 import type { ValidKey } from "./form.ts";
 import { KeyDialog } from "./key-dialog.tsx";
-import { ConfirmAction } from "../../../parts/dialogs.tsx";
 
 export type OpenDialog =
   | { readonly at: "create" }

@@ -7,7 +7,20 @@ import { Button, Command } from "../../../parts/buttons.tsx";
 import { Confirm, Dialog } from "../../../parts/dialogs.tsx";
 import { Field, type FieldAttributes } from "../../../parts/fields.tsx";
 import { Failure } from "../../../parts/notices.tsx";
-import { emptyForm, type FormField, fieldsOf, formOf, type KeyForm, LIMIT_NAMES, refusalOf, SCOPE_KINDS, type ValidKey, wrongFields, LIMITS, SCOPES } from "./form.ts";
+import {
+  emptyForm,
+  type FormField,
+  fieldsOf,
+  formOf,
+  type KeyForm,
+  LIMIT_NAMES,
+  LIMITS,
+  refusalOf,
+  SCOPE_KINDS,
+  SCOPES,
+  type ValidKey,
+  wrongFields,
+} from "./form.ts";
 
 const FAULTS: Partial<Record<FormField, string>> = {
   name: "Lower-case letters, digits and hyphens. It is also the name of the Secret.",

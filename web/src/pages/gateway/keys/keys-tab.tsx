@@ -9,10 +9,10 @@ import { type RightState, useRight } from "../../../api/session.ts";
 import { Button } from "../../../parts/buttons.tsx";
 import { formatCount } from "../../../parts/format.ts";
 import { Empty } from "../../../parts/notices.tsx";
-import { LIMIT_NAMES, type ValidKey, LIMITS } from "./form.ts";
-import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
 import { Ago, formatMoment, State } from "../../../parts/states.tsx";
-import { type Column, Table, sourceOf } from "../../../parts/table/table.tsx";
+import { type Column, sourceOf, Table } from "../../../parts/table/table.tsx";
+import { LIMIT_NAMES, LIMITS, type ValidKey } from "./form.ts";
+import { KeyActionDialog, type OpenDialog } from "./key-actions.tsx";
 
 export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   const query = useQuery(gatewayKeysQuery);

@@ -5,11 +5,11 @@ import { useCallback, useDeferredValue, useEffect, useRef, useState } from "reac
 import { CONSOLE_PATH } from "../../../../../src/console/protocol.ts";
 import { ConsoleError, request } from "../../../api/request.ts";
 import { Button, IconButton, saveFile } from "../../../parts/buttons.tsx";
+import { useDebounced } from "../../../parts/fields.tsx";
 import { Failure } from "../../../parts/notices.tsx";
 import type { ServiceObjects } from "../objects.ts";
 import { LogLines } from "./lines.tsx";
 import { createLineSplitter, LogRing, MAX_LINES } from "./ring.ts";
-import { useDebounced } from "../../../parts/fields.tsx";
 
 const TAILS = [1_000, 10_000, MAX_LINES] as const;
 const TYPING_MS = 300;

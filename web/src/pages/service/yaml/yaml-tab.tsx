@@ -1,16 +1,16 @@
 /** The service as YAML: to read, and to edit. What another person stores in the meantime is never overwritten. */
 import { useBlocker } from "@tanstack/react-router";
+import { TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import type { InferenceService } from "../../../../../src/api/inference-service/index.ts";
 import { useRight } from "../../../api/session.ts";
 import { Button, CopyButton } from "../../../parts/buttons.tsx";
 import { Confirm } from "../../../parts/dialogs.tsx";
 import { Failure } from "../../../parts/notices.tsx";
+import { Ago } from "../../../parts/states.tsx";
 import { printYaml } from "../../../parts/yaml/documents.ts";
 import { YamlEditor } from "../../../parts/yaml/editor.tsx";
-import { type Edit, useEdit, type EditConflict } from "./use-edit.ts";
-import { TriangleAlert } from "lucide-react";
-import { Ago } from "../../../parts/states.tsx";
+import { type Edit, type EditConflict, useEdit } from "./use-edit.ts";
 
 /** The service as YAML: to read, and to edit. What another person stores in the meantime is never overwritten. */
 export function YamlTab({ service }: { readonly service: InferenceService }) {

@@ -1,14 +1,22 @@
 /** The cards and edges of the map. */
 
-import { BaseEdge, type EdgeProps, getBezierPath, getSmoothStepPath, Handle, type NodeProps, Position } from "@xyflow/react";
+import {
+  BaseEdge,
+  type EdgeProps,
+  getBezierPath,
+  getSmoothStepPath,
+  Handle,
+  type NodeProps,
+  Position,
+} from "@xyflow/react";
 import { ArrowUpRight, Route } from "lucide-react";
 import { memo } from "react";
+import { hrefOfMachine, To } from "../../../address/to.tsx";
 import { formatCount, formatRate } from "../../../parts/format.ts";
 import { MemoryBar } from "../../../parts/machines.tsx";
+import { State } from "../../../parts/states.tsx";
 import type { Selection } from "../graph/graph.ts";
 import type { EdgeData, FrameData, GatewayData, MachineData, ServiceData } from "./elements.ts";
-import { State } from "../../../parts/states.tsx";
-import { hrefOfMachine, To } from "../../../address/to.tsx";
 
 export const GatewayNode = memo(({ data }: NodeProps) => (
   <div className="topo-card topo-gateway">
