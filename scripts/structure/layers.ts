@@ -184,17 +184,17 @@ export function purePatterns(): string[] {
  * needs more names the room that gives the lines; who makes a room lighter lowers its number.
  */
 export const BUDGETS: Readonly<Record<string, number>> = {
-  agent: 31_100,
-  cli: 20_300,
-  controller: 25_200,
+  agent: 31_050,
+  cli: 20_250,
+  controller: 25_400,
   fitness: 6_000,
   gateway: 7_900,
   launchd: 3_300,
   local: 3_700,
-  scripts: 15_000,
-  server: 9_000,
-  src: 37_400,
-  web: 19_700,
+  scripts: 15_200,
+  server: 8_900,
+  src: 37_700,
+  web: 18_400,
 };
 
 /** The most folders of a room that may import each other in a circle, types counted. */
@@ -202,7 +202,6 @@ export const RING_LIMIT = 3;
 
 /** Rooms with a larger ring, and its folders. Who makes a ring smaller lowers its number. */
 export const RINGS_ABOVE_LIMIT: Readonly<Record<string, number>> = {
-  controller: 32,
   launchd: 4,
   scripts: 5,
   src: 5,

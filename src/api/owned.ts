@@ -1,6 +1,7 @@
 /** Name, namespace and labels of objects that belong to a service. */
 import { GROUP, LABEL_SERVICE, LABEL_SERVICE_UID } from "./group.ts";
 import type { InferenceService } from "./inference-service/index.ts";
+import { serviceName } from "./names.ts";
 
 export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
 
@@ -28,4 +29,12 @@ export function ownedObjectRef(
 /** Labels and annotations that users cannot set on objects that Metalbridge owns. */
 export function isOwnKey(key: string): boolean {
   return key.startsWith(`${GROUP}/`) || key in MANAGED_BY;
+}
+
+/** Metadata for an object with the name of the cluster Service. */
+export function metadataOf(service: InferenceService) {
+  return {
+    ...ownedObjectRef(service, serviceName(service.metadata.name)),
+    labels: { ...ownerLabels(service), ...MANAGED_BY },
+  };
 }

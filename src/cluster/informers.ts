@@ -1,4 +1,4 @@
-/** What each watch of the cluster selects. Every program starts those that it needs, and all its parts share them. */
+/** Kinds and selectors of the watches of the cluster. Every program starts those that it needs, and all its parts share them. */
 import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../api/kinds.ts";
 import { BENCHMARKS_NAME } from "../capacity/benchmark/table.ts";

@@ -1,4 +1,4 @@
-/** How far downloads are: their sum, and the words for it. Pure, and without other modules of the API at run time: the console's pages use it too. */
+/** Progress of downloads: their sum, and the words for it. Pure, and without other modules of the API at run time: the console's pages use it too. */
 import { formatBytes } from "../util/bytes.ts";
 
 export interface Download {

@@ -1,4 +1,4 @@
-/** How a host is, in the words of every list and page. Pure. */
+/** The state of a host, in the words of every list and page. Pure. */
 import { getCondition, isConditionTrue } from "../api/conditions.ts";
 import type { Host } from "../api/host.ts";
 import { hasJoined } from "../api/joined.ts";
@@ -26,7 +26,7 @@ function healthOf(
   return { word: "Not ready", level: "bad", reason: ready.reason };
 }
 
-/** What keeps new replicas away. */
+/** Reasons that keep new replicas away. */
 function marksOf({ spec, status }: Reported): readonly StateWord[] {
   const { conditions } = status ?? {};
   const isBlocked = getCondition(conditions, "Drained")?.reason === "DrainBlocked";

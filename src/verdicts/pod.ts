@@ -1,4 +1,4 @@
-/** How a pod is, and whether a node is ready. Pure, and without other modules of the API at run time: the console's pages use it too. */
+/** The state of a pod, and whether a node is ready. Pure, and without other modules of the API at run time: the console's pages use it too. */
 import type { ContainerStatus } from "../kube/workload-objects.ts";
 import type { StateWithReason } from "./replica.ts";
 
@@ -33,7 +33,7 @@ export interface PodReport {
 /** Reasons with which every container waits at first. */
 const STARTING = new Set(["", "PodInitializing", "ContainerCreating"]);
 
-/** What holds the pod up: a waiting container first, then a condition that is false. */
+/** The cause that holds the pod up: a waiting container first, then a condition that is false. */
 export function stateOfPod(pod: PodReport): StateWithReason {
   const { metadata, status } = pod;
   if (metadata.deletionTimestamp !== undefined)

@@ -1,4 +1,4 @@
-/** How a replica is. Pure, and without other modules of the API at run time: the console's pages use it too. */
+/** The state of a replica. Pure, and without other modules of the API at run time: the console's pages use it too. */
 import type { InferenceReplica, LastExit, ReplicaPhase } from "../api/inference-replica.ts";
 import type { StateWord } from "../console/rows.ts";
 import { downloadWord } from "./download.ts";

@@ -1,10 +1,11 @@
 /** The cluster Service of an InferenceService, which is the same on every path. Pure. */
+
 import { LABEL_SERVICE, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { serviceName } from "../../../src/api/names.ts";
+import { metadataOf } from "../../../src/api/owned.ts";
 import type { Service, ServicePort } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import { metadataOf } from "../../pods/workload/surroundings.ts";
 import { correctLabels, isSame, withVersionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
 

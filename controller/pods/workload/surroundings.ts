@@ -2,8 +2,7 @@
 import { NAMESPACE_SYSTEM, PORT_NAME } from "../../../src/api/group.ts";
 import { isAutoscaled } from "../../../src/api/inference-service/autoscaling.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import { serviceName } from "../../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels, podSelectorOf } from "../../../src/api/owned.ts";
+import { metadataOf, ownerLabels, podSelectorOf } from "../../../src/api/owned.ts";
 import type { PodRuntime } from "../../../src/engines/contract/pod.ts";
 import type { NetworkPolicy, PodDisruptionBudget, PodMonitor } from "../../../src/kube/workload-objects.ts";
 
@@ -94,13 +93,5 @@ export function podMonitorOf(service: InferenceService, pod: PodRuntime): PodMon
         },
       ],
     },
-  };
-}
-
-/** Metadata for an object with the name of the cluster Service. */
-export function metadataOf(service: InferenceService) {
-  return {
-    ...ownedObjectRef(service, serviceName(service.metadata.name)),
-    labels: { ...ownerLabels(service), ...MANAGED_BY },
   };
 }

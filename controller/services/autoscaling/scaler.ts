@@ -1,10 +1,12 @@
 /** Builds the object that scales a service: a HorizontalPodAutoscaler or a ScaledObject of KEDA. Pure. */
+
 import type { autoscalingErrors } from "../../../src/api/errors/autoscaling.ts";
 import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import { API_VERSION, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { Autoscaling } from "../../../src/api/inference-service/autoscaling.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
+import { metadataOf } from "../../../src/api/owned.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
 import {
@@ -13,7 +15,6 @@ import {
   loadPath,
   REQUESTS_METRIC,
 } from "../../frame/service/autoscaling.ts";
-import { metadataOf } from "../../pods/workload/surroundings.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
 export interface LoadGauges {

@@ -11,7 +11,7 @@ export interface ProcessFacts {
   readonly startedAtSeconds: number;
 }
 
-/** The figures of this process. */
+/** Values of this process. */
 export function processFacts(clock: Pick<Clock, "nowMs">): ProcessFacts {
   const { user, system } = process.cpuUsage();
   const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();

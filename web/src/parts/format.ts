@@ -37,7 +37,7 @@ export function formatCut({ served, asked }: NonNullable<ServiceRow["contextCut"
   return `${formatCount(served)} of ${formatCount(asked)}`;
 }
 
-export function whyCut({ why }: NonNullable<ServiceRow["contextCut"]>): string {
+export function cutReason({ why }: NonNullable<ServiceRow["contextCut"]>): string {
   return why === "" ? "the engine serves a shorter context than spec.contextSize asks for" : why;
 }
 

@@ -7,7 +7,7 @@ import { useNamespace } from "../../address/search.ts";
 import { type GatewayModel, gatewayModelsQuery } from "../../api/gateway.ts";
 import { useList } from "../../live/hooks.ts";
 import { Command, CopyButton } from "../../parts/buttons.tsx";
-import { formatCount, formatCut, whyCut } from "../../parts/format.ts";
+import { cutReason, formatCount, formatCut } from "../../parts/format.ts";
 import { GatewayFailure, versionOf } from "../../parts/gateway-key-form.tsx";
 import { Empty } from "../../parts/notices.tsx";
 import { ServiceLink } from "../../parts/objects/objects.tsx";
@@ -105,7 +105,7 @@ const COLUMNS: readonly Column<NameRow>[] = [
       cut === undefined ? (
         formatCount(model.context_length ?? undefined)
       ) : (
-        <span title={whyCut(cut)}>{formatCut(cut)}</span>
+        <span title={cutReason(cut)}>{formatCut(cut)}</span>
       ),
     width: "112px",
     isNumber: true,

@@ -41,7 +41,9 @@ export function FittingModels({ name }: { readonly name: string }) {
         of={sourceOf(query)}
         keyOf={(fit) => fit.name}
         columns={COLUMNS}
-        none={data !== undefined && <Empty title="No model of the catalog fits now" why={whyNone(data)} />}
+        none={
+          data !== undefined && <Empty title="No model of the catalog fits now" why={emptyReason(data)} />
+        }
         list={{ id: "host-fits", defaultSort: "level", filter: FILTER }}
       />
     </div>
@@ -50,7 +52,7 @@ export function FittingModels({ name }: { readonly name: string }) {
 
 const FILTER: ListFilter<FittingModel> = { textsOf: ({ name, best_quant }) => [name, best_quant] };
 
-function whyNone({ ModelFits: fits, Schedulable: isSchedulable }: MachineFits): string {
+function emptyReason({ ModelFits: fits, Schedulable: isSchedulable }: MachineFits): string {
   if (!isSchedulable) return "The host is cordoned: it takes no new replicas until it is uncordoned.";
   return fits.length === 0
     ? "The host has too little memory for engines, or has not reported it yet."

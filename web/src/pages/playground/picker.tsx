@@ -4,7 +4,7 @@ import { ChevronDown } from "lucide-react";
 import { Popover } from "radix-ui";
 import { useMemo, useState } from "react";
 import type { StateWord } from "../../../../src/console/rows.ts";
-import { formatCount, formatCut, whyCut } from "../../parts/format.ts";
+import { cutReason, formatCount, formatCut } from "../../parts/format.ts";
 import { State } from "../../parts/states.tsx";
 import { hasWords } from "../../parts/table/filters.tsx";
 import { canAsk, type Offer } from "./offers.ts";
@@ -113,7 +113,7 @@ function noteOf({ state, row, names, contextLength }: Offer): string {
       return [
         names.length === 0 ? "" : `also ${names.join(", ")}`,
         row?.contextCut !== undefined
-          ? `${formatCut(row.contextCut)} tokens of context: ${whyCut(row.contextCut)}`
+          ? `${formatCut(row.contextCut)} tokens of context: ${cutReason(row.contextCut)}`
           : contextLength === undefined
             ? ""
             : `${formatCount(contextLength)} tokens of context`,

@@ -13,7 +13,7 @@ import { stepsOfPod, stepsOfReplica } from "./progress.ts";
 
 export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   const { replicas, pods } = objects;
-  if (replicas.length + pods.length === 0) return <Empty title="No replicas" why={whyNone(objects)} />;
+  if (replicas.length + pods.length === 0) return <Empty title="No replicas" why={emptyReason(objects)} />;
   return (
     <ul className="stack">
       {replicas.map((replica) => (
@@ -30,7 +30,7 @@ export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
   );
 }
 
-function whyNone({ service: { spec, status } }: ServiceObjects): string {
+function emptyReason({ service: { spec, status } }: ServiceObjects): string {
   if (spec.suspend) return "The service is suspended. Resume it to start its replicas.";
   if (status?.phase === "Idle") return "The replicas are unloaded. The next request starts them.";
   return spec.replicas === 0

@@ -36,11 +36,11 @@ export interface Column<R> {
   readonly isNumber?: boolean;
   /** Names its row for screen readers. */
   readonly isRowHeader?: boolean;
-  /** Of a list: a CSS grid track, such as `minmax(160px, 2fr)`. */
+  /** In a list, a CSS grid track, such as `minmax(160px, 2fr)`. */
   readonly width?: string | undefined;
-  /** Of a list: left out on narrow screens. */
+  /** In a list, left out on narrow screens. */
   readonly isWideOnly?: boolean;
-  /** Of a list: shown once the reader has chosen it. */
+  /** In a list, shown once the reader has chosen it. */
   readonly isOptional?: boolean;
   /** Its texts wrap in the width that the others leave. Those of a list are cut. */
   readonly isWide?: boolean;
