@@ -16,10 +16,9 @@ import { RolloutTab } from "./rollout.tsx";
 import "./service.css";
 import { To } from "../../address/to.tsx";
 import type { Column } from "../../parts/table/table.tsx";
-import { useSamples } from "./metrics.tsx";
+import { MetricsTab, useSamples } from "./metrics.tsx";
 
 const LogsTab = lazyRouteComponent(() => import("./logs/logs-tab.tsx"), "LogsTab");
-const MetricsTab = lazyRouteComponent(() => import("./metrics.tsx"), "MetricsTab");
 const YamlTab = lazyRouteComponent(() => import("./yaml/yaml-tab.tsx"), "YamlTab");
 
 export function ServicePage() {
