@@ -52,7 +52,7 @@ const forbidden: readonly (readonly [file: string, imported: string])[] = [
   ["fitness/density/a.ts", "node:fs"],
   ["fitness/density/b.ts", "../../src/kube/client/x.ts"],
   ["launchd/a.ts", "../agent/x.ts"],
-  ["cli/a.ts", "./x.ts"],
+  ["cli/a.ts", "../scripts/x.ts"],
   ["cli/b.ts", "../test/x.ts"],
   ["scripts/a.ts", "../test/fixtures/x.ts"],
 ];

@@ -81,7 +81,7 @@ test("every flag of the agent and the controller is a key, or is known not to be
   expect(agentFlags.filter((key) => !agentKeys.has(key))).toEqual(["config"]);
   const controllerKeys = new Set(configKeys(controllerConfigSchema).map(({ key }) => key));
   const controllerFlags = [...flagsByKey(configureController).keys()];
-  const others = ["logLevel", "catalog"];
+  const others = ["logLevel", "dryRun", "catalog"];
   expect(controllerFlags.filter((key) => !controllerKeys.has(key))).toEqual(others);
 });
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { isLiving, pidIn, runFolder } from "../../../src/supervise/fixtures/run.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
+import { freeze } from "../../../test/bed/signal.ts";
 import { launchOf, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   foundServer,
@@ -268,7 +269,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     const pid = state.at === "running" ? (state.pid ?? 0) : 0;
     const children = runnersOf(pid);
     expect(children).toHaveLength(2);
-    process.kill(pid, "SIGSTOP");
+    await freeze(pid);
     expect(await driver.probeHealth(chat(one.target), { timeoutMs: 300 })).toMatchObject({
       unhealthy: expect.stringContaining("no answer"),
     });
@@ -358,7 +359,7 @@ describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
     const model = await tinyModel(folder);
     const instance = await driver.open(placeOf("a"), launchOf(model));
     await untilState(instance, "running");
-    process.kill(theirs.pid, "SIGSTOP");
+    await freeze(theirs.pid);
     instance.killNow();
     await untilState(instance, "gone");
     process.kill(theirs.pid, "SIGCONT");

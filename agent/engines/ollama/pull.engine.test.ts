@@ -90,7 +90,7 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     await expect(fetcherOf(driver).fetch(wanted(SOURCE), { signal: never })).rejects.toMatchObject({
       code: "DiskFull",
       message: expect.stringMatching(
-        /^ollama:\/\/library\/tiny:latest needs .* more; .*of which 1048576 GiB are reserved$/,
+        /^ollama:\/\/library\/tiny:latest needs .* more; .*of which 1024 TiB are reserved$/,
       ),
       remedy: { summary: expect.stringMatching(/\S+ \S+/) },
     });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import { isLiving, pidIn, runFolder } from "../../../src/supervise/fixtures/run.ts";
+import { freeze } from "../../../test/bed/signal.ts";
 import { agentWith, measured, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   chat,
@@ -305,7 +306,7 @@ describe("an oMLX that was found", () => {
     expect(isLiving(theirs.pid)).toBe(true);
 
     // Memory of one that is hung stays taken; one that its owner stopped has given it back.
-    process.kill(theirs.pid, "SIGSTOP");
+    await freeze(theirs.pid);
     await instances.daemons.measure();
     expect(instances.daemons.unclaimedBytes()).toBe(foreign);
     process.kill(theirs.pid, "SIGCONT");
@@ -321,7 +322,7 @@ describe("an oMLX that was found", () => {
     const model = tinyMlx(folder);
     const instance = await driver.open(placeOf("a"), launch(model));
     await untilState(instance, "running");
-    process.kill(theirs.pid, "SIGSTOP");
+    await freeze(theirs.pid);
     instance.killNow();
     await untilState(instance, "gone");
     process.kill(theirs.pid, "SIGCONT");

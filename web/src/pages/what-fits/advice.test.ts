@@ -26,7 +26,7 @@ test.each([
       model: { memory_required_gb: 30, memory_available_gb: 24, best_quant: "Q2_K" } as QueryRow["model"],
     }),
     0,
-    "6.0 GiB short, even with Q2_K",
+    "6 GiB short, even with Q2_K",
   ],
 ])("%s", (_, input, leftBytes, start) => {
   const advice = adviceFor(input, leftBytes);
