@@ -160,7 +160,7 @@ async function controller(given: ControllerFlags): Promise<void> {
   const { logLevel, exitWithStdin, catalog, dryRun, ...flags } = given;
   const config = parseControllerConfig(flags);
   const log = createJsonLog(logLevel);
-  const stop = listenForStop({ exitWithStdin });
+  const stop = listenForStop(dryRun === true ? {} : { exitWithStdin });
   const records = config.fitness ? (await readCatalogFiles(catalog)).records : [];
   const options = { config, records, log, signal: stop.signal };
   await (dryRun === true ? dryRunController(options, createDryRun(printLine)) : runController(options));

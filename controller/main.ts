@@ -74,7 +74,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     const settings = { ...config, proxyVariables: proxyVariables() };
     const parts = await startOptions(
       settings,
-      { ...running, connectApart: (maxRequests) => connectApart({ ...target, maxRequests }, signal) },
+      { ...running, connectApart: (maxRequests) => connectApart({ ...target, maxRequests }, running.signal) },
       options.onOptionListening,
     );
     const routes = routesOf(() => state, parts, metricsRoute(metrics.text, clock));

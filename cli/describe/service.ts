@@ -15,7 +15,7 @@ import type { Pod } from "../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { compareText } from "../../src/util/text.ts";
 import { restartsOf, stateOfPod } from "../../src/verdicts/pod.ts";
-import { phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
+import { claimBytesOf, phaseText, stateOfReplica } from "../../src/verdicts/replica.ts";
 import { ageOf, agoOf } from "../program/age.ts";
 import { conditionSection, eventSection, performanceText } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
@@ -149,7 +149,7 @@ function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Sec
       phaseText(replica),
       hostName,
       newest === undefined || newest === revision ? revision : `${revision} (old)`,
-      formatBytes(spec.memory.claimBytes),
+      formatBytes(claimBytesOf(replica)),
       String(status?.restarts ?? 0),
       ageOf(metadata.creationTimestamp, nowMs) ?? "",
       stateOfReplica(replica).message,

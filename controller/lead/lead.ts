@@ -94,6 +94,7 @@ export async function passOnce(dryRun: DryRun, options: LeadOptions): Promise<vo
   const left = Object.values(ofService).flatMap((grouping) => [...grouping.groups()]);
   const keys = new Set([...services.list().map(({ metadata }) => keyOf(metadata)), ...left]);
   for (const key of [...keys].sort()) {
+    if (options.signal.aborted) return;
     const failure = await leader.passes.services(key, options.signal).then(
       () => undefined,
       (error) => error,

@@ -36,7 +36,9 @@ export async function listenApp(
   app: FastifyInstance,
   { address, port }: { readonly address: string; readonly port: number },
 ): Promise<number> {
-  await app.listen({ host: address, port }).catch((cause: unknown) => {
+  // Fastify would open a second server for the other address of localhost, without the guards of this one.
+  const host = address === "localhost" ? "127.0.0.1" : address;
+  await app.listen({ host, port }).catch((cause: unknown) => {
     throw explainListenError(cause, address, port);
   });
   // For example, too many files are open. The client will connect again.

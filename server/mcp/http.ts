@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
-import type { FastifyError, FastifyInstance } from "fastify";
+import type { FastifyError, FastifyInstance, FastifyRequest } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readBodyText } from "../../src/http/body.ts";
 import { rejectUnauthorized } from "../../src/http/listener.ts";
@@ -182,7 +182,10 @@ function createMcpApp(
   });
   app.server.maxConnections = MAX_CONNECTIONS;
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", async (_: unknown, payload: IncomingMessage) => readJson(payload));
+  // Clients name a content type also where a request has no body, such as a DELETE.
+  app.addContentTypeParser("*", async ({ method }: FastifyRequest, payload: IncomingMessage) =>
+    method === "POST" ? readJson(payload) : undefined,
+  );
   app.addHook("onRequest", async ({ raw }, reply) => {
     const refused = tokenFile === undefined ? undefined : await rejectUnauthorized(raw, reply.raw, tokenFile);
     if (refused !== undefined) throw refusal(refused.status, String(refused.body).trim());

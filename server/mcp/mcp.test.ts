@@ -274,6 +274,18 @@ test("without a token only programs on this machine have access, and no web page
     await expect(listen(open)).rejects.toMatchObject({ code: "ServerConfigInvalid" });
 });
 
+test("a session is ended by a DELETE that has a content type and no body", async () => {
+  const url = await listen();
+  const params = { protocolVersion: "2025-03-26", capabilities: {}, clientInfo: { name: "c", version: "1" } };
+  const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+  const begun = await fetch(url, { method: "POST", headers, body });
+  await begun.text();
+  const session = { ...headers, "mcp-session-id": begun.headers.get("mcp-session-id") ?? "" };
+  expect((await fetch(url, { method: "DELETE", headers: session })).status).toBe(200);
+  expect((await fetch(url, { method: "DELETE", headers: session })).status).toBe(404);
+});
+
 test("with a token file every request requires the token in that file", async () => {
   const tokenFile = await writeToken();
   const url = await listen({ tokenFile, address: "0.0.0.0" });

@@ -206,7 +206,11 @@ export const costResponse = z.strictObject({
       name: z.string().describe("Name of the Model."),
       namespace: z.string(),
       placedNode: nodeName,
-      phase: z.string().describe("Ready, or the first phase that is not Ready."),
+      phase: z
+        .string()
+        .describe(
+          "Ready, or the first phase that is not Ready; with `, host unreachable` if its machine is away.",
+        ),
       gpu: z.int().min(0).describe("Number of whole GPUs allocated to its pods."),
       memoryRequiredGb: gb(
         "Memory claimed by its replicas on the node: of the GPUs, if its pods use whole GPUs",

@@ -39,6 +39,11 @@ export function isServing({ metadata, status }: Pick<InferenceReplica, "metadata
   return isReady && metadata.deletionTimestamp === undefined;
 }
 
+/** Memory that its host has reserved; before that, the estimate of the controller. */
+export function claimBytesOf({ spec, status }: Pick<InferenceReplica, "spec" | "status">): number {
+  return status?.memory?.claimBytes ?? spec.memory.claimBytes;
+}
+
 export function isHostReachable(replica: Reported): boolean {
   return unreachableHost(replica) === undefined;
 }

@@ -1,4 +1,4 @@
-/** A path is a backend that runs services: on hosts, in pods, or both. */
+/** A path is one way to run services: on hosts, in pods, or both. */
 import type { Flavor } from "../../../src/api/flavors.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";

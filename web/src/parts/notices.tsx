@@ -117,7 +117,7 @@ export function AttentionNotice({
   const { level, reason, message, since } = attention;
   return (
     <article className={`stack gap-8 attention tone-${level}`}>
-      <header className="wrap attention-head">
+      <header className="wrap">
         <span className="strong attention-message">
           <State state={{ word: message === "" ? reason : message, level }} />
         </span>

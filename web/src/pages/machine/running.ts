@@ -3,7 +3,7 @@ import { LABEL_SERVICE } from "../../../../src/api/group.ts";
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { type PodReport, restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
-import { type StateWithReason, stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import { claimBytesOf, type StateWithReason, stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import type { ApiObject } from "../../api/kube.ts";
 import type { ShownCondition } from "../../parts/objects/objects.tsx";
 
@@ -45,7 +45,7 @@ function ofReplica(replica: InferenceReplica): Running {
     state: stateOfReplica(replica),
     service: `${metadata.namespace}/${spec.template.serviceName}`,
     restarts: status?.restarts ?? 0,
-    claimBytes: spec.memory.claimBytes,
+    claimBytes: claimBytesOf(replica),
     usedBytes: status?.memory?.footprintBytes,
   };
 }

@@ -42,7 +42,7 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
   const count = `${row?.ready ?? status?.readyReplicas ?? 0} of ${row?.desired ?? status?.desiredReplicas ?? 0} replicas ready`;
   return (
     <section className={`stack gap-8 attention tone-${state.level}`} aria-live="polite">
-      <div className="wrap attention-head">
+      <div className="wrap">
         <span className="strong">
           <State state={state} />
         </span>

@@ -2,7 +2,7 @@
 
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { restartsOf, stateOfPod } from "../../../../src/verdicts/pod.ts";
-import { exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
+import { claimBytesOf, exitText, stateOfReplica } from "../../../../src/verdicts/replica.ts";
 import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
 import { Empty } from "../../parts/notices.tsx";
 import { MachineLink } from "../../parts/objects/objects.tsx";
@@ -44,7 +44,7 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
   const state = stateOfReplica(replica);
   const { footprintBytes } = status?.memory ?? {};
   const contextPerSlot = status?.contextPerSlot;
-  const claimed = formatBytes(spec.memory.claimBytes);
+  const claimed = formatBytes(claimBytesOf(replica));
   return (
     <article className="card stack" aria-label={metadata.name}>
       <header className="spread">
@@ -52,7 +52,9 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
         <State state={state} />
       </header>
       <Timeline steps={stepsOfReplica(replica)} label={metadata.name} />
-      {state.message !== "" && status?.progress === undefined && <p className="prose">{state.message}</p>}
+      {state.message !== "" && (status?.progress === undefined || state.level === "bad") && (
+        <p className="prose">{state.message}</p>
+      )}
       {status?.phase === "Fetching" && status.progress !== undefined && (
         <div className="row small">
           <DownloadFigures label="Download" download={status.progress} />

@@ -95,7 +95,7 @@ const RETRY_MS = 1_000;
 const MAX_TOKENS = 48;
 const QUESTION = "Say hello in one short sentence.";
 
-/** The way of one service to its first answer, from the live objects and one short "Say hello in one short sentence." through the gateway. */
+/** The way of one service to its first answer, from the live objects and one short question through the gateway. */
 export function StartOf({ namespace, name }: { readonly namespace: string; readonly name: string }) {
   const { get, rows, refusal } = useObjects(`service/${namespace}/${name}`);
   const row = useList("services").get(`${namespace}/${name}`);
@@ -142,7 +142,7 @@ function FirstAnswer({
     return (
       <StartStep word="First answer" at="next">
         <span className="muted small">
-          No gateway is configured, so the console cannot ask the model a "Say hello in one short sentence.".
+          No gateway is configured, so the console cannot ask the model a question.
         </span>
       </StartStep>
     );
