@@ -104,6 +104,15 @@ test("every pass respects maxUnavailable and maxSurge, and the rollout always se
   );
 });
 
+const drainBesideFailing: Event[] = [
+  { do: "scale", desired: 5 },
+  { do: "progress", dice: 37 },
+  { do: "roll", to: "bad-1" },
+  { do: "progress", dice: 0 },
+  { do: "progress", dice: 23 },
+  { do: "drain", host: 2 },
+];
+
 test("with room, every service reaches the newest working revision from any state", () => {
   fc.assert(
     fc.property(settings, events, dice, fc.integer({ min: 1, max: 5 }), (limits, all, order, desired) => {
@@ -120,7 +129,11 @@ test("with room, every service reaches the newest working revision from any stat
       expect(isComplete(world)).toBe(true);
       for (const { host } of world.live()) expect([...world.draining]).not.toContain(host);
     }),
-    { numRuns: 1_000 },
+    {
+      numRuns: 1_000,
+      // A replica that starts counts during a drain, also beside one that fails.
+      examples: [[{ maxSurge: 1, maxUnavailable: 0, rooms: [1] }, drainBesideFailing, [0], 1]],
+    },
   );
 });
 

@@ -146,7 +146,7 @@ function desiredSlotsOf(
   for (const slot of slots) {
     const isExtra = slot.current.length + slot.old.length > 0;
     const found = candidatesFor(slot, input).find(
-      (one) => !isExtra || surplus < surgeFor(one, input, failing),
+      (one) => !isExtra || surplus < surgeFor(one, slot, input, failing),
     );
     if (found === undefined) continue;
     if (isExtra && found.why !== "replace") surplus += 1;
@@ -161,13 +161,15 @@ function desiredSlotsOf(
  */
 function surgeFor(
   { why, revision }: DesiredSlot,
+  { current }: RolloutSlot,
   { maxSurge, ...input }: HostsRolloutInput,
   failing: number,
 ): number {
   if (why === "replace") return Number.POSITIVE_INFINITY;
   if (why !== "move") return maxSurge;
   // A failing replica does not serve, and on another host it needs no more memory than it frees.
-  if (failing > 0 && revision === input.revision) return Number.POSITIVE_INFINITY;
+  const isFailing = current.length > 0 && current.every((one) => input.failing.has(nameOf(one)));
+  if (isFailing && revision === input.revision) return Number.POSITIVE_INFINITY;
   return Math.max(1, maxSurge) + failing;
 }
 
