@@ -60,7 +60,7 @@ function release(ports: HostsPathPorts, key: string, isDeleted: boolean): void {
 async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<PathResult> {
   const { key, service } = live;
   const { scheduler, clock } = ports;
-  const pass = planPass(ports, live);
+  const pass = placeAndPlan(ports, live);
   noteDrainBlockers(ports, key, pass.staying, [...pass.draft.input.draining]);
   if (pass.isYielding) ports.onDecided([key]);
   const outcome = await applyAssuming(ports, service, pass);
@@ -86,7 +86,7 @@ interface HostsPass extends Pick<PlannedDemands, "draft" | "preempted" | "rechec
 }
 
 /** All pending demands are planned together, so that none takes the room of another one ahead of it in the queue. */
-function planPass(ports: HostsPathPorts, live: LiveService): HostsPass {
+function placeAndPlan(ports: HostsPathPorts, live: LiveService): HostsPass {
   const { scheduler, clock, idle } = ports;
   const { key } = live;
   const demands = planDemands(observeDemands(ports, live));
