@@ -86,7 +86,7 @@ export interface DryRun extends Pick<ServicePorts, "apply" | "writeStatus"> {
   readonly onPassed: (key: string, failure: unknown) => void;
 }
 
-/** Passes once over every service and what deleted ones have left. */
+/** Passes once over every service, and over the leftovers of deleted ones. */
 export async function passOnce(dryRun: DryRun, options: LeadOptions): Promise<void> {
   const leader = await assemble({ ...options, dryRun }, createQueues(options));
   if (leader === undefined) return;

@@ -96,7 +96,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const rollout = rolloutInputOf(live, desired);
   const probed = rollout === undefined ? [] : podsToProbe(rollout, observed.nowMs);
   const inFlight = await readPodsInFlight(ports.client, live.service, probed);
-  const plan = planPass(
+  const plan = planPodsPass(
     live,
     observed,
     desired,
@@ -143,7 +143,7 @@ interface PassPlan extends Desired {
   readonly events: readonly ReportedEvent[];
 }
 
-function planPass(
+function planPodsPass(
   live: LiveService,
   observed: Observed,
   desired: Desired,

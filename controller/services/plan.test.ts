@@ -9,7 +9,7 @@ import type { PathStep } from "../frame/owned/steps.ts";
 import type { HostsPathPorts } from "../hosts/ports.ts";
 import { createPaths } from "../lead/service-paths.ts";
 import type { PodsPorts } from "../pods/ports.ts";
-import { needsNoOtherPath, type PassStep, planPass } from "./plan.ts";
+import { needsNoOtherPath, type PassStep, planServicePass } from "./plan.ts";
 
 /** Words after a name are its state. */
 interface ShortInput {
@@ -65,7 +65,7 @@ function planned(input: ShortInput): readonly PassStep[] {
   const steps = all(input.routes).map(
     (object) => ({ do: "remove", what: "aiGatewayRoutes", object, because: "no Gateway" }) as never,
   );
-  return planPass({
+  return planServicePass({
     live,
     chosen,
     paths,

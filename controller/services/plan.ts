@@ -27,7 +27,7 @@ export interface PassInput {
   readonly route: RoutePlan;
 }
 
-export function planPass({ live: { own }, chosen, paths, route }: PassInput): readonly PassStep[] {
+export function planServicePass({ live: { own }, chosen, paths, route }: PassInput): readonly PassStep[] {
   const others = paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
   // A path with parts has no state of its own, and its parts are in the list too. Paths of one platform share their state.
   const released = others.filter((path) => path.parts === undefined && path.on !== chosen.on);

@@ -20,7 +20,7 @@ import { choosePath, type LiveService, modelKeyOf, type PathResult, soonest } fr
 import { planScaling } from "./autoscaling/scale.ts";
 import { withBackendStatus } from "./backend-status.ts";
 import { planModelNames, undecidedNames } from "./model-names.ts";
-import { needsNoOtherPath, type PassInput, type PassStep, planPass } from "./plan.ts";
+import { needsNoOtherPath, type PassInput, type PassStep, planServicePass } from "./plan.ts";
 import type { ServicePorts } from "./ports.ts";
 import { planRoute } from "./routes/route.ts";
 import { knownStatus } from "./status.ts";
@@ -93,7 +93,7 @@ interface PassRun {
 async function applyPass(ports: ServicePorts, pass: Pass): Promise<Recheck | undefined> {
   const { live, performance, flavor, idle } = pass;
   const run: PassRun = { conditions: movingCondition(ports, live.key), rejections: 0 };
-  for (const step of planPass(pass)) await applyStep(ports, pass, run, step);
+  for (const step of planServicePass(pass)) await applyStep(ports, pass, run, step);
   return soonest([
     ports.retries.note(live.key, run.rejections > 0, ports.clock.monotonicMs()),
     run.result?.recheckAfterMs,
