@@ -210,8 +210,9 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
     const v2 = { name: "v2", served: true, storage: false, schema };
     const serve = (...versions: object[]) => bench.objects.patch("", crd, { spec: { versions } });
     const isMissing = async (says: string) => {
-      const { status } = await until("chat", { reason: "LeaderWorkerSetMissing" });
+      const { status, metadata } = await until("chat", { reason: "LeaderWorkerSetMissing" });
       expect(status?.message).toContain(says);
+      return metadata;
     };
     const [before, pods] = [await groupOf("chat"), uidsOf(await groupPods("chat"))];
     await serve({ ...v1, served: false }, v2);
@@ -223,10 +224,17 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
     expect(uidsOf(await groupPods("chat"))).toEqual(pods);
 
     await bench.objects.remove("", crd);
-    await isMissing("the cluster lacks LeaderWorkerSet");
+    const missing = await isMissing("the cluster lacks LeaderWorkerSet");
     await lws?.[Symbol.asyncDispose]();
     lws = await startLws({ ...bench.cluster, dir: path.join(bench.cluster.dir, "lws") });
-    await until("chat", { phase: "Ready", ready: "1/1" });
-    expect((await groupOf("chat")).metadata.uid).not.toBe(before.metadata.uid);
+    // The pods of the new group start once the cluster's garbage collector knows the kind again and has removed the old ones: minutes.
+    await see<LeaderWorkerSet[]>("leaderworkersets", (items) => {
+      const ofChat = items.filter(({ metadata: { name } }) => name === "chat-group");
+      expect(ofChat.map(({ metadata }) => metadata.uid)).toEqual([
+        expect.not.stringMatching(before.metadata.uid ?? ""),
+      ]);
+    });
+    const phases = (await statusesSince("chat", missing.resourceVersion)).map(({ phase }) => phase);
+    expect(phases, "no status may come from the removed group").not.toContain("Ready");
   });
 });

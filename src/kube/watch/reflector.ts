@@ -172,6 +172,9 @@ class ReflectorLoop<T extends KubeObject> {
     if (signal.aborted) return 0;
     if (!result.ok) {
       this.#listFailures += 1;
+      // The objects were removed with their kind, perhaps while no watch was open.
+      if (this.#isKindGone(result.error))
+        for (const change of this.store.replaceAll([])) this.#notify(change);
       return this.#failed(result.error, this.#listFailures, "list failed");
     }
     this.#listFailures = 0;
@@ -290,6 +293,11 @@ class ReflectorLoop<T extends KubeObject> {
     else log.debug(line, text);
     this.#guarded(() => onFailure?.(failure));
     return delayMs;
+  }
+
+  /** False for kinds whose definition is not watched: a server that starts may refuse them too. */
+  #isKindGone({ reason }: ApiFailure): boolean {
+    return reason === REASON_KIND_NOT_INSTALLED && this.#options.isInstalled?.() === false;
   }
 
   #interrupt(): void {
