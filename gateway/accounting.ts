@@ -130,6 +130,11 @@ export function createLimits(ports: LimitsPorts): Limits {
   if (shared !== undefined) repeat(ports, RENEW_MS, async () => shared.renew(own.inFlight()));
   return {
     admit,
+    answered: (requestId) => {
+      const key = own.leave(requestId);
+      // The tokens are not known yet.
+      if (key?.limits.concurrentRequests !== undefined) shared?.charge(key, requestId, 0);
+    },
     ended: (requestId, { tokensIn, tokensOut }, nowMs) => {
       const tokens = tokensIn + tokensOut;
       const key = own.end(requestId, tokens, nowMs);

@@ -13,6 +13,7 @@ import type {
   EnvoyTls,
   EnvoyUpstreamTls,
   OnAccepted,
+  OnAnswered,
 } from "./envoy/types.ts";
 import type { ServedModel } from "./models/served-model.ts";
 
@@ -23,6 +24,7 @@ export interface EnvoyProxyPorts {
   /** False while requests need no key: only programs on this machine may connect then. */
   readonly mayListenPublicly: () => boolean;
   readonly onAccepted: OnAccepted;
+  readonly onAnswered: OnAnswered;
   readonly onExited: () => void;
   /** Position up to which the previous process read the access log. */
   readonly readFrom: LogPosition | undefined;
@@ -131,7 +133,7 @@ export function createEnvoyProxy(ports: EnvoyProxyPorts): EnvoyProxy {
 }
 
 async function open(ports: EnvoyProxyPorts, address: string, signal: AbortSignal): Promise<Running> {
-  const { config, decideSocket, supervisor, models, onAccepted, onExited, clock, log } = ports;
+  const { config, decideSocket, supervisor, models, onAccepted, onAnswered, onExited, clock, log } = ports;
   const envoy = await openEnvoy({
     dir: config.dir,
     envoy: config.envoy,
@@ -142,6 +144,7 @@ async function open(ports: EnvoyProxyPorts, address: string, signal: AbortSignal
     decideSocket,
     supervisor,
     onAccepted,
+    onAnswered,
     onExited,
     limits: { maxBodyBytes: config.maxBodyBytes },
     cors: config.corsOrigins.length === 0 ? undefined : { allowOrigins: config.corsOrigins },

@@ -139,6 +139,7 @@ function createGateway(ports: Ports) {
     models: () => models.list(),
     mayListenPublicly: () => config.kubernetesTokens || keys.size() > 0,
     onAccepted: (key, addresses) => queues.setAccepted(key, addresses),
+    onAnswered: (id, status) => requests.answered(id, status),
     onExited: () => requests.endAll(),
     readFrom,
     onLines: (lines, position) => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createHeldBodies } from "./limits/bodies.ts";
-import { createOwnCounters } from "./limits/own-counters.ts";
+import { createOwnCounters, type OwnCounters } from "./limits/own-counters.ts";
 import type { ServedModel } from "./models/served-model.ts";
 import { ModelQueues } from "./queue/queues.ts";
 import { Requests } from "./requests.ts";
@@ -11,6 +11,8 @@ import { manualClock } from "./testing/manual-clock.ts";
 const ADDRESSES = ["a:1", "b:1"];
 const CALLER = { id: "key", limits: {} };
 const MAX_BODY = 1_000;
+const NO_TOKENS = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
+const activeOf = (counters: OwnCounters) => counters.inFlight().get(CALLER.id)?.length ?? 0;
 const settled = () => new Promise(setImmediate);
 
 function rig({ slots = 1, addresses = ["a:1"] }: { slots?: number; addresses?: readonly string[] } = {}) {
@@ -28,6 +30,7 @@ function rig({ slots = 1, addresses = ["a:1"] }: { slots?: number; addresses?: r
         counters.begin(key, {}, id, nowMs);
         return { at: "admitted" };
       },
+      answered: (id) => void counters.leave(id),
       ended: (id, { tokensIn, tokensOut }, nowMs) => void counters.end(id, tokensIn + tokensOut, nowMs),
     },
     bodies,
@@ -65,6 +68,46 @@ test("the end of a request frees its slot once, even if it is reported again", a
   expect(requests.end("1", "finished")).toBe(false);
   expect(await second).toMatchObject({ at: "assigned" });
   expect(requests.inFlight).toBe(1);
+});
+
+test("an answered request frees its slot, and its line returns the rest", async () => {
+  const { requests, counters, start } = rig();
+  await start("1");
+  const second = start("2");
+  await settled();
+  requests.answered("1", 200);
+  expect(await second).toMatchObject({ at: "assigned" });
+  // Doubled, late, of another gateway.
+  for (const id of ["1", "1", "other"]) requests.answered(id, 200);
+  expect(requests.inFlight).toBe(1);
+  expect(activeOf(counters)).toBe(1);
+  const tokens = { tokensIn: 3, tokensOut: 4, cached: 0, isEstimated: false };
+  expect(requests.end("1", "finished", { tokens, hasFailed: false })).toBe(true);
+  expect(requests.inFlight).toBe(1);
+  const third = start("3");
+  await settled();
+  requests.end("2", "finished");
+  requests.answered("2", 200);
+  expect(await third).toMatchObject({ at: "assigned" });
+  expect(requests.inFlight).toBe(1);
+});
+
+test.each([0, 500, 503])("status %d keeps the slot until the line says what failed", async (status) => {
+  const { requests, start } = rig({ addresses: ADDRESSES });
+  await start("1");
+  requests.answered("1", status);
+  expect(requests.inFlight).toBe(1);
+  requests.end("1", "finished", { tokens: NO_TOKENS, hasFailed: true });
+  expect(await start("2")).toMatchObject({ addresses: ["b:1"] });
+});
+
+test("an answered request whose line is lost is forgotten", async () => {
+  const { requests, clock, start, endLost } = rig({ slots: 4 });
+  await start("1");
+  requests.answered("1", 200);
+  clock.advance(10_001);
+  expect(endLost(new Map())).toEqual(["1"]);
+  expect(requests.end("1", "finished")).toBe(false);
 });
 
 test("a request that Envoy still counts is ended after hours", async () => {

@@ -1,4 +1,7 @@
-/** Requests in progress: what each holds of Envoy's memory, of its key's limits and of a replica's slots, until `end` returns it. */
+/**
+ * Requests in progress: what each holds of Envoy's memory, of its key's limits and of a replica's slots, until `end` returns it.
+ * The slot may be free earlier: when Envoy reports the answer.
+ */
 import type { KeyLimits } from "../src/gateway/key.ts";
 import type { Clock } from "../src/util/ports.ts";
 import type { HeldBodies } from "./limits/bodies.ts";
@@ -64,6 +67,12 @@ interface Slot {
   readonly queue: ModelQueue;
   readonly address: string;
   readonly since: number;
+  isFree: boolean;
+}
+
+interface AssignedRequest extends Pick<Slot, "since" | "isFree"> {
+  readonly id: string;
+  readonly model: string;
 }
 
 /** After these, Envoy still has the request with its body. */
@@ -71,6 +80,8 @@ const KEPT_BY_ENVOY: ReadonlySet<EndReason> = new Set(["refused", "unanswered", 
 const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 const NO_OUTCOME: Outcome = { tokens: NO_TOKENS, hasFailed: false };
 
+/** From this status on, an answer may be that of Envoy for a replica that failed. */
+const FAILED_STATUS = 500;
 /** A slot must not stay taken forever if Envoy's count of requests is wrong. */
 const MAX_REQUEST_MS = 4 * 3_600_000;
 /** Age at which Envoy is asked whether it still has a request: a request that waits for its slot must get it within 30 s. */
@@ -90,7 +101,7 @@ export class Requests {
 
   /** Requests that have a slot. */
   get inFlight(): number {
-    return this.#assigned().length;
+    return this.#assigned().filter(({ isFree }) => !isFree).length;
   }
 
   /** Passes the request through the limits of its key, then the queue of its model. */
@@ -122,16 +133,33 @@ export class Requests {
     return result ?? { at: "off" };
   }
 
+  /**
+   * The response is complete: frees the slot and the place among the concurrent requests of the key, before the line in the access
+   * log arrives with what the request has used. After a failure the slot waits for that line, which says whether the replica is to
+   * be avoided.
+   */
+  answered(id: string, status: number): void {
+    const attempt = this.#attempts.get(id);
+    if (attempt === undefined) return;
+    this.#ports.limits.answered(attempt.limitId);
+    if (attempt.slot !== undefined && status > 0 && status < FAILED_STATUS)
+      this.#free(attempt.share, attempt.slot, false);
+  }
+
   /** Returns what the request holds: its slot, its place in the limits, and its body unless Envoy keeps it. False if it holds nothing. */
-  end(id: string, why: EndReason, { tokens, ...measured }: Outcome = NO_OUTCOME): boolean {
+  end(id: string, why: EndReason, { tokens, tokensPerSecond, hasFailed }: Outcome = NO_OUTCOME): boolean {
     const { limits, bodies, clock } = this.#ports;
     if (!KEPT_BY_ENVOY.has(why)) bodies.release(id);
     const attempt = this.#attempts.get(id);
     if (attempt === undefined) return false;
     this.#attempts.delete(id);
     limits.ended(attempt.limitId, tokens, clock.nowMs());
-    if (attempt.slot === undefined) attempt.leaving.abort();
-    else this.#free(attempt.share, attempt.slot, measured);
+    const { share, slot } = attempt;
+    if (slot === undefined) attempt.leaving.abort();
+    else {
+      this.#free(share, slot, hasFailed);
+      if (tokensPerSecond !== undefined) slot.queue.measured(slot.address, tokensPerSecond);
+    }
     return true;
   }
 
@@ -178,10 +206,10 @@ export class Requests {
     result: Extract<SlotResult, { readonly at: "assigned" }>,
   ): SlotResult {
     const [address = ""] = result.addresses;
-    const slot: Slot = { queue, address, since: this.#ports.clock.monotonicMs() };
+    const slot: Slot = { queue, address, since: this.#ports.clock.monotonicMs(), isFree: false };
     // It ended after the queue had given it the slot.
     if (this.#attempts.get(id) !== attempt) {
-      this.#free(attempt.share, slot, NO_OUTCOME);
+      this.#free(attempt.share, slot, false);
       return { at: "left" };
     }
     attempt.slot = slot;
@@ -195,18 +223,17 @@ export class Requests {
     if (this.#attempts.get(id) === attempt) this.end(id, why);
   }
 
-  #free(
-    share: Share,
-    { queue, address, since }: Slot,
-    { tokensPerSecond, hasFailed }: Omit<Outcome, "tokens">,
-  ): void {
+  #free(share: Share, slot: Slot, hasFailed: boolean): void {
+    if (slot.isFree) return;
+    slot.isFree = true;
+    const { queue, address, since } = slot;
     const seconds = (this.#ports.clock.monotonicMs() - since) / 1_000;
-    queue.release({ share, address, seconds, tokensPerSecond, hasFailed });
+    queue.release({ share, address, seconds, hasFailed });
   }
 
-  #assigned(): readonly { readonly id: string; readonly model: string; readonly since: number }[] {
+  #assigned(): readonly AssignedRequest[] {
     return [...this.#attempts].flatMap(([id, { model, slot }]) =>
-      slot === undefined ? [] : [{ id, model, since: slot.since }],
+      slot === undefined ? [] : [{ id, model, since: slot.since, isFree: slot.isFree }],
     );
   }
 }

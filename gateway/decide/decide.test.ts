@@ -60,6 +60,7 @@ function rig({
   const bodies = createHeldBodies(1_000);
   const limits: Limits = {
     admit: async () => admission ?? { at: "admitted" },
+    answered: () => undefined,
     ended: (id) => void ended.push(id),
   };
   const requests = new Requests({ queues, limits, bodies, onAdmitted: () => {}, clock });

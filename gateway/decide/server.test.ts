@@ -185,7 +185,7 @@ async function serveModels(socket: string, engine: Engine, signal: AbortSignal):
   add("other", "chat", 2025);
   add("team", "tuned", 2025, { ...lora, modelRef: undefined });
   const authenticate = async () => ({ at: "authenticated", caller: anonymous }) as const;
-  const limits: Limits = { admit: async () => ({ at: "admitted" }), ended: () => {} };
+  const limits: Limits = { admit: async () => ({ at: "admitted" }), answered: () => {}, ended: () => {} };
   const bodies = createHeldBodies(1 << 20);
   const decider = new Decider({
     models,

@@ -37,3 +37,5 @@ export const METADATA_NAMESPACES = {
 
 /** The cluster of the decision service. */
 export const DECIDE_CLUSTER = "metalbridge-decide";
+/** The cluster of the server that sends endpoints to Envoy, and to which Envoy reports answered requests. */
+export const ENDPOINTS_CLUSTER = "metalbridge-endpoints";

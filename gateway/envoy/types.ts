@@ -77,6 +77,12 @@ export interface EnvoyCors {
  */
 export type OnAccepted = (cluster: string, addresses: readonly string[] | undefined) => void;
 
+/**
+ * Called when a request has ended, at once, with its id and the status of its response; 0: there was none. A message may be lost:
+ * the line in the access log is always written.
+ */
+export type OnAnswered = (requestId: string, status: number) => void;
+
 export interface EnvoyOptions {
   /** A separate folder for configuration, admin socket and logs. Short: the path of a Unix socket has at most 103 bytes. */
   readonly dir: string;
@@ -100,6 +106,7 @@ export interface EnvoyOptions {
   /** Worker threads. Absent: one per core. */
   readonly concurrency?: number;
   readonly onAccepted?: OnAccepted | undefined;
+  readonly onAnswered?: OnAnswered | undefined;
   /** Called when Envoy has exited; its requests in flight are lost. */
   readonly onExited?: (() => void) | undefined;
   readonly clock: Clock;

@@ -30,6 +30,8 @@ export interface Limits {
     requestId: string,
     nowMs: number,
   ) => Promise<Admission>;
+  /** The request is answered: it no longer counts as concurrent. Unknown requests are ignored. */
+  readonly answered: (requestId: string) => void;
   /** Must be called once for each admitted request, with a usage of 0 if it never reached an engine. Unknown requests are ignored. */
   readonly ended: (requestId: string, usage: TokenUsage, nowMs: number) => void;
 }

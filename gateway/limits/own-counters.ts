@@ -12,6 +12,8 @@ export interface OwnCounters {
   readonly check: (key: LimitedKey, share: KeyLimits, nowMs: number) => Admission | undefined;
   /** Counts an admitted request. */
   readonly begin: (key: LimitedKey, share: KeyLimits, requestId: string, nowMs: number) => void;
+  /** The request is answered, and no longer concurrent. Returns the key; undefined for an unknown request. */
+  readonly leave: (requestId: string) => LimitedKey | undefined;
   /** Charges the tokens. Returns the key; undefined for an unknown request. */
   readonly end: (requestId: string, tokens: number, nowMs: number) => LimitedKey | undefined;
   /** Requests in flight by id of the key. */
@@ -56,6 +58,11 @@ export function createOwnCounters(): OwnCounters {
       byRequest.set(requestId, key);
       counters.inFlight.add(requestId);
       if (counters.requests !== undefined) counters.requests = take(counters.requests, 1);
+    },
+    leave: (requestId) => {
+      const key = byRequest.get(requestId);
+      if (key !== undefined) byKey.get(key.id)?.inFlight.delete(requestId);
+      return key;
     },
     end: (requestId, tokens, nowMs) => {
       const key = byRequest.get(requestId);

@@ -26,7 +26,6 @@ export interface EndedRequest {
   readonly share: Share;
   readonly address: string;
   readonly seconds: number;
-  readonly tokensPerSecond?: number | undefined;
   /** The connection to the replica failed before the response. */
   readonly hasFailed: boolean;
 }
@@ -103,8 +102,13 @@ export class ModelQueue {
     return this.#wait(request, now);
   }
 
-  release({ share, address, seconds, tokensPerSecond, hasFailed }: EndedRequest): void {
-    this.#replicas.release(address, this.#clock.monotonicMs(), { tokensPerSecond, hasFailed });
+  /** Must be called with the generation speed of a request, once it is known. */
+  measured(address: string, tokensPerSecond: number): void {
+    this.#replicas.measured(address, tokensPerSecond);
+  }
+
+  release({ share, address, seconds, hasFailed }: EndedRequest): void {
+    this.#replicas.release(address, this.#clock.monotonicMs(), hasFailed);
     const charged = this.#charged.get(share);
     if (charged !== undefined) {
       this.#charged.delete(share);

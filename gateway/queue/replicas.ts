@@ -78,22 +78,21 @@ export class Replicas {
     return order.slice(0, TRIES);
   }
 
-  /** Must be called at the end of a request that `take` has assigned. `tokensPerSecond`: generation speed, if measured. */
-  release(
-    address: string,
-    now: number,
-    { tokensPerSecond, hasFailed }: { tokensPerSecond?: number | undefined; hasFailed: boolean },
-  ): void {
+  /** Must be called at the end of a request that `take` has assigned. */
+  release(address: string, now: number, hasFailed: boolean): void {
     const load = this.#loads.get(address);
     if (load === undefined) return;
     load.inFlight = Math.max(0, load.inFlight - 1);
     if (hasFailed) load.avoidUntil = now + AVOID_MS;
-    if (tokensPerSecond !== undefined)
-      load.speed =
-        load.speed === undefined
-          ? tokensPerSecond
-          : load.speed + SPEED_WEIGHT * (tokensPerSecond - load.speed);
     if (load.inFlight === 0 && !this.#order.includes(address)) this.#loads.delete(address);
+  }
+
+  /** `tokensPerSecond`: generation speed of one request. */
+  measured(address: string, tokensPerSecond: number): void {
+    const load = this.#loads.get(address);
+    if (load === undefined) return;
+    load.speed =
+      load.speed === undefined ? tokensPerSecond : load.speed + SPEED_WEIGHT * (tokensPerSecond - load.speed);
   }
 
   /** Replicas with a free slot; those whose last connection failed only if there is no other. */

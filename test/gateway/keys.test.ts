@@ -256,6 +256,8 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     expect((await refusal(single)).message).toMatch(/limit of 1 concurrent requests/);
     stream.controller.abort();
     await until(async () => expect((await ask(single)).usage?.completion_tokens).toBe(4));
+    // One request after the other is never more than one.
+    for (let count = 0; count < 20; count += 1) await ask(single);
     // Requests that Envoy takes with it have no line in its log.
     await until(() => endlessStream(single));
     process.kill(gateway.envoyPid(), "SIGKILL");

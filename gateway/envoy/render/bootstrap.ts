@@ -1,7 +1,7 @@
 /** Envoy's static configuration: the paths of its other files, and its admin socket. Pure. */
+import { ENDPOINTS_CLUSTER } from "../names.ts";
 import { type Config, typed, typedMessage } from "./typed.ts";
 
-const ENDPOINTS_CLUSTER = "metalbridge-endpoints";
 const RECONNECT = { retry_back_off: { base_interval: "0.05s", max_interval: "0.5s" } };
 const HEAP_MONITOR = "envoy.resource_monitors.fixed_heap";
 /** Heap usage from which idle client connections are closed sooner, and at which they are closed after `CROWDED_IDLE`. */

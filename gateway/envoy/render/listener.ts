@@ -1,6 +1,7 @@
 /** The listener: TLS, HTTP, filters and routes. Pure. */
 import { MAX_HEADERS_KIB } from "../../../src/http/header-limit.ts";
 import { renderLogFormat } from "../access-log.ts";
+import { ENDPOINTS_CLUSTER, HEADERS, METADATA_NAMESPACES } from "../names.ts";
 import type { EnvoyCors, ListenAddress } from "../types.ts";
 import { renderEarlyMutation, renderFilters } from "./filters.ts";
 import { renderLocalReplies } from "./local-replies.ts";
@@ -89,9 +90,33 @@ function renderHttp(options: ListenerOptions): Config {
           path: accessLogFile,
           log_format: { json_format: renderLogFormat() },
         }),
+        renderAnsweredLog(),
       ],
     },
   );
+}
+
+/** A message for each request that was assigned to a replica. It is sent at once: its slot is free. */
+function renderAnsweredLog(): Config {
+  const hasTicket = {
+    matcher: {
+      filter: METADATA_NAMESPACES.decision,
+      path: [{ key: HEADERS.ticket }],
+      value: { present_match: true },
+    },
+    match_if_key_not_found: false,
+  };
+  return {
+    filter: { metadata_filter: hasTicket },
+    ...typed("envoy.access_loggers.http_grpc", "extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", {
+      common_config: {
+        log_name: "answered",
+        transport_api_version: "V3",
+        grpc_service: { envoy_grpc: { cluster_name: ENDPOINTS_CLUSTER } },
+        buffer_size_bytes: 0,
+      },
+    }),
+  };
 }
 
 function renderTls(secretFile: string): Config {

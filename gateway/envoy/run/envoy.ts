@@ -8,7 +8,7 @@ import { explainListenError } from "../../../src/http/listener.ts";
 import { ifExists } from "../../../src/util/atomic-file.ts";
 import { sha256Hex } from "../../../src/util/hash.ts";
 import { hostInUrl } from "../../../src/util/host-in-url.ts";
-import { serveEndpoints } from "../eds/server.ts";
+import { serveEndpoints } from "../grpc/server.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
 import { renderListeners } from "../render/listener.ts";
 import { renderSecret, renderTrust } from "../render/typed.ts";
@@ -53,7 +53,7 @@ const DRAIN_DONE = "drained";
  * address, unless an earlier Envoy of this folder has it, and the system error of a file that cannot be written.
  */
 export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
-  const { dir, log, signal, onAccepted = () => undefined, onExited = () => undefined } = options;
+  const { dir, log, signal, onAccepted = ignore, onAnswered = ignore, onExited = ignore } = options;
   const paths = envoyPaths(dir);
   const limits = { ...DEFAULTS, ...options.limits };
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -87,7 +87,8 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
   await files.put(paths.bootstrap, bootstrap);
 
   const admin = createAdmin(paths.admin);
-  const endpoints = await serveEndpoints({ socket: paths.endpoints, onAccepted, onExited, log, signal });
+  const handlers = { onAccepted, onAnswered, onExited };
+  const endpoints = await serveEndpoints({ socket: paths.endpoints, ...handlers, log, signal });
   endpoints.update(options.clusters);
   const write = createWriter(files, options);
   // The clusters of an Envoy that runs on stay active until the disk has room.
@@ -118,6 +119,8 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     stop: ({ drainMs = DRAIN_MS }: EnvoyStopOptions = {}) => stop(options, admin, processes, drainMs),
   };
 }
+
+function ignore(): void {}
 
 async function rotateAccessLog(
   file: string,

@@ -23,9 +23,16 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   let second: Engine;
   let offPort: number;
 
+  const answered: { readonly id: string; readonly status: number }[] = [];
+  const untilAnswered = (id: string) =>
+    until(() => expect(answered.map((one) => one.id)).toContain(id), { everyMs: 5 });
+
   beforeAll(async () => {
     [bed, first, second, offPort] = await Promise.all([
-      startEnvoyBed({ limits: { maxBodyBytes: 4 * MIB } }),
+      startEnvoyBed({
+        limits: { maxBodyBytes: 4 * MIB },
+        onAnswered: (id, status) => void answered.push({ id, status }),
+      }),
       startEngine(),
       startEngine(),
       closedPort(),
@@ -62,6 +69,22 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   afterAll(async () => {
     await bed[Symbol.asyncDispose]();
     await Promise.all([first, second].map((engine) => engine[Symbol.asyncDispose]()));
+  });
+
+  it("reports each answered request once, with its status, and none that was refused", async () => {
+    const ask = async (decision: TestResponse): Promise<string> => {
+      bed.decisions.respond = () => decision;
+      const { headers } = await bed.call("/v1/completions", { body: { model: "a" } });
+      return String(headers["x-request-id"]);
+    };
+    const served = await ask(grant("default/a"));
+    const refused = await ask({ status: 403 });
+    const failed = await ask(grant("default/off"));
+    await untilAnswered(failed);
+    expect(answered.filter(({ id }) => [served, refused, failed].includes(id))).toEqual([
+      { id: served, status: 200 },
+      { id: failed, status: 503 },
+    ]);
   });
 
   it("asks an engine that keeps connections on open ones, and every other on one connection per request", async () => {

@@ -6,6 +6,7 @@ import { measured, type ScenarioResult, summaryOf } from "../../beds/measurement
 import { type OtherProxy, startLiteLlm, startNginx, startPlainEnvoy } from "../../beds/proxies.ts";
 import { addedTo, type GatewayWays, SERVICE, timesOf } from "./latency.ts";
 import { ask, chatPath, type Way } from "./requests.ts";
+import { measureSlots } from "./slots.ts";
 
 const BYTES = 2_000;
 const PACE = { perSecond: 10, requests: 40 };
@@ -29,11 +30,13 @@ export async function measureBeside(
     typeof way === "string"
       ? measured(`${what}, ${name}: not had: ${way}`, "ms", [])
       : measured(`${what}, ${name}`, "ms", added(way));
+  const port = Number(new URL(direct.url).port);
   const rows = [
     row("gateway", gateway),
     row("nginx", nginx),
     row("Envoy alone", envoy),
     row("LiteLLM", liteLlm),
+    ...(typeof envoy === "string" ? [] : await measureSlots(bed, port, { gateway, envoy })),
   ];
   if (typeof liteLlm === "string") return rows;
   const share = summaryOf(added(gateway)).p50 / summaryOf(added(liteLlm)).p50;

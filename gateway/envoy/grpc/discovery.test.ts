@@ -1,12 +1,6 @@
 import { expect, test } from "vitest";
-import {
-  bytesField,
-  decodeRequest,
-  encodeLoadAssignment,
-  encodeResponse,
-  numberField,
-  readBytesFields,
-} from "./messages.ts";
+import { decodeRequest, encodeLoadAssignment, encodeResponse } from "./discovery.ts";
+import { bytesField, numberField, readFields } from "./wire.ts";
 
 test("an assignment has the bytes of the wire format", () => {
   const endpoints = [{ address: "10.0.0.1", port: 40_123, weight: 300, isHealthy: false }];
@@ -54,7 +48,7 @@ test("a request names what it asks for, what it acknowledges, and why it rejects
 });
 
 test("a response holds each assignment with its type", () => {
-  const fields = [...readBytesFields(encodeResponse([Buffer.from("one"), Buffer.from("two")], "3"))];
+  const fields = [...readFields(encodeResponse([Buffer.from("one"), Buffer.from("two")], "3"))];
   expect(fields.map(({ field }) => field)).toEqual([1, 2, 2, 4, 5]);
   expect(fields[1]?.bytes.toString()).toContain("ClusterLoadAssignment");
 });

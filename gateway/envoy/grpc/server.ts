@@ -1,18 +1,19 @@
 /**
- * Serves the endpoints of all clusters to Envoy, over gRPC on a Unix socket. Not as files: Envoy needs an inotify instance per
- * watched file, and a Linux user has 128. While no gateway runs, Envoy keeps its endpoints.
+ * Serves the endpoints of all clusters to Envoy, over gRPC on a Unix socket, and learns from it which requests are answered.
+ * Endpoints are not files: Envoy needs an inotify instance per watched file, and a Linux user has 128. While no gateway runs,
+ * Envoy keeps its endpoints, and drops the messages about requests.
  */
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { createServer, type Http2Session, type ServerHttp2Stream } from "node:http2";
 import type { Log } from "../../../src/util/ports.ts";
-import type { EnvoyCluster, EnvoyEndpoint, OnAccepted } from "../types.ts";
-import { decodeRequest, ENDPOINTS_TYPE, encodeLoadAssignment, encodeResponse } from "./messages.ts";
+import type { EnvoyCluster, EnvoyEndpoint, OnAccepted, OnAnswered } from "../types.ts";
+import { decodeAnswered } from "./answered.ts";
+import { decodeRequest, ENDPOINTS_TYPE, encodeLoadAssignment, encodeResponse } from "./discovery.ts";
+import { frame, readFrames } from "./wire.ts";
 
-const METHOD = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
-/** One byte for compression, four for the length. */
-const FRAME_HEADER_BYTES = 5;
-const MAX_REQUEST_BYTES = 16 << 20;
+const DISCOVERY = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+const ACCESS_LOG = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
 
 export interface EndpointServer {
   /** Sends changed endpoints to every Envoy that subscribed to them. */
@@ -22,6 +23,7 @@ export interface EndpointServer {
 export interface EndpointServerOptions {
   readonly socket: string;
   readonly onAccepted: OnAccepted;
+  readonly onAnswered: OnAnswered;
   /** Called when the last Envoy has closed its stream, which it does only when it exits. */
   readonly onExited: () => void;
   readonly log: Log;
@@ -32,6 +34,7 @@ export interface EndpointServerOptions {
 export async function serveEndpoints({
   socket,
   onAccepted,
+  onAnswered,
   onExited,
   log,
   signal,
@@ -49,7 +52,8 @@ export async function serveEndpoints({
     session.on("error", () => {});
   });
   server.on("stream", (stream, headers) => {
-    if (headers[":path"] !== METHOD) return refuse(stream);
+    if (headers[":path"] === ACCESS_LOG) return readAnswered(stream, onAnswered);
+    if (headers[":path"] !== DISCOVERY) return refuse(stream);
     const subscription: Subscription = new Subscription(
       stream,
       () => assignments,
@@ -96,6 +100,13 @@ function addressOf({ address, port }: EnvoyEndpoint): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
+/** Each worker thread of Envoy has a stream. */
+function readAnswered(stream: ServerHttp2Stream, onAnswered: OnAnswered): void {
+  readFrames(stream, (message) => {
+    for (const { id, status } of decodeAnswered(message)) onAnswered(id, status);
+  });
+}
+
 function refuse(stream: ServerHttp2Stream): void {
   const unimplemented = { ":status": 200, "content-type": "application/grpc", "grpc-status": "12" };
   stream.respond(unimplemented, { endStream: true });
@@ -112,7 +123,6 @@ class Subscription {
   /** Assignments that Envoy has not acknowledged yet, by nonce. */
   readonly #unacknowledged = new Map<string, ReadonlyMap<string, Buffer>>();
   #nonce = 0;
-  #received = Buffer.alloc(0);
 
   constructor(
     stream: ServerHttp2Stream,
@@ -124,10 +134,7 @@ class Subscription {
     this.#stream = stream;
     this.#assignments = assignments;
     this.#log = log;
-    stream.respond({ ":status": 200, "content-type": "application/grpc" });
-    stream.on("error", () => {});
-    stream.on("data", (chunk: Buffer) => this.#onData(chunk));
-    stream.once("end", () => stream.end());
+    readFrames(stream, (message) => this.#onRequest(message));
   }
 
   sendChanges(): void {
@@ -147,22 +154,6 @@ class Subscription {
     this.#stream.write(frame(encodeResponse([...changed.values()], nonce)));
   }
 
-  #onData(chunk: Buffer): void {
-    this.#received = Buffer.concat([this.#received, chunk]);
-    while (this.#received.length >= FRAME_HEADER_BYTES) {
-      const length = this.#received.readUInt32BE(1);
-      if (length > MAX_REQUEST_BYTES) {
-        this.#stream.destroy();
-        return;
-      }
-      const end = FRAME_HEADER_BYTES + length;
-      if (this.#received.length < end) return;
-      const message = this.#received.subarray(FRAME_HEADER_BYTES, end);
-      this.#received = this.#received.subarray(end);
-      this.#onRequest(message);
-    }
-  }
-
   #onRequest(message: Buffer): void {
     const { type, names, nonce, error } = decodeRequest(message);
     if (type !== ENDPOINTS_TYPE) return;
@@ -176,10 +167,4 @@ class Subscription {
       for (const [name, assignment] of acknowledged ?? []) this.#onAccepted(name, assignment);
     this.sendChanges();
   }
-}
-
-function frame(message: Buffer): Buffer {
-  const header = Buffer.alloc(FRAME_HEADER_BYTES);
-  header.writeUInt32BE(message.length, 1);
-  return Buffer.concat([header, message]);
 }

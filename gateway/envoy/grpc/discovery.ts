@@ -1,7 +1,8 @@
-/** Messages of endpoint discovery, envoy.service.discovery.v3 and envoy.config.endpoint.v3, with the part of the Protocol Buffers wire format that they need. Pure. */
+/** Messages of endpoint discovery, envoy.service.discovery.v3 and envoy.config.endpoint.v3. Pure. */
 
 import { METADATA_NAMESPACES } from "../names.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
+import { bytesField, numberField, readFields } from "./wire.ts";
 
 export const ENDPOINTS_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 
@@ -21,7 +22,7 @@ export function decodeRequest(message: Buffer): DiscoveryRequest {
   const names: string[] = [];
   let [type, nonce] = ["", ""];
   let error: string | undefined;
-  for (const { field, bytes } of readBytesFields(message)) {
+  for (const { field, bytes } of readFields(message)) {
     if (field === 3) names.push(bytes.toString());
     else if (field === 4) type = bytes.toString();
     else if (field === 5) nonce = bytes.toString();
@@ -31,7 +32,7 @@ export function decodeRequest(message: Buffer): DiscoveryRequest {
 }
 
 function messageOf(status: Buffer): string {
-  for (const { field, bytes } of readBytesFields(status)) if (field === 2) return bytes.toString();
+  for (const { field, bytes } of readFields(status)) if (field === 2) return bytes.toString();
   return "unknown";
 }
 
@@ -72,56 +73,4 @@ function encodeMetadata(key: string, value: string): Buffer {
 /** A map with one entry, as field 1 of its message. */
 function entry(key: string, value: Buffer): Buffer {
   return bytesField(1, Buffer.concat([bytesField(1, key), bytesField(2, value)]));
-}
-
-const VARINT = 0;
-const FIXED64 = 1;
-const LENGTH = 2;
-const FIXED32 = 5;
-
-/** A number field. 0 is the default, so it is omitted. */
-export function numberField(field: number, value: number): Buffer {
-  return value === 0 ? Buffer.alloc(0) : Buffer.concat([varint(field * 8 + VARINT), varint(value)]);
-}
-
-/** A field that holds text or another message. */
-export function bytesField(field: number, value: string | Buffer): Buffer {
-  const bytes = typeof value === "string" ? Buffer.from(value) : value;
-  return Buffer.concat([varint(field * 8 + LENGTH), varint(bytes.length), bytes]);
-}
-
-/** The fields of a message that hold text or another message, in order. Throws RangeError for damaged bytes. */
-export function* readBytesFields(
-  message: Buffer,
-): Generator<{ readonly field: number; readonly bytes: Buffer }> {
-  let at = 0;
-  const next = (): number => {
-    let value = 0;
-    for (let scale = 1; ; scale *= 128) {
-      const byte = message.readUInt8(at);
-      at += 1;
-      value += (byte % 128) * scale;
-      if (byte < 128) return value;
-    }
-  };
-  while (at < message.length) {
-    const tag = next();
-    const type = tag % 8;
-    if (type === VARINT) next();
-    else if (type === FIXED64) at += 8;
-    else if (type === FIXED32) at += 4;
-    else if (type === LENGTH) {
-      const length = next();
-      if (at + length > message.length) throw new RangeError("a field exceeds its message");
-      yield { field: Math.floor(tag / 8), bytes: message.subarray(at, at + length) };
-      at += length;
-    } else throw new RangeError(`unknown wire type ${type}`);
-  }
-}
-
-function varint(value: number): Buffer {
-  const bytes: number[] = [];
-  let rest = value;
-  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128);
-  return Buffer.from([...bytes, rest]);
 }
