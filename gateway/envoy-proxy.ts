@@ -192,8 +192,8 @@ function clustersOf(models: Iterable<ServedModel>): EnvoyCluster[] {
       host: host === ip ? undefined : host,
       isHealthy: true,
     }));
-    const { key: name, tlsName, keepsConnections } = model;
-    const cluster = { name, endpoints, tlsName, keepsConnections };
+    const { key: name, tlsName, connections } = model;
+    const cluster = { name, endpoints, tlsName, keepsConnections: connections !== "single" };
     clusters.set(model, cluster);
     return cluster;
   });

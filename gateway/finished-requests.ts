@@ -38,6 +38,7 @@ function finish(finished: FinishedRequest, { requests, metrics, onUsage }: Finis
   if (assignment === undefined) return;
   const { caller, model, host, waitedMs, traceParent } = assignment;
   metrics.requests.add({ ...modelLabelsOf(model), code: String(status) });
+  if (finished.attempts > 1) metrics.secondTries.add(modelLabelsOf(model));
   observeByModel(metrics.duration, model, durationMs / 1_000);
   observeByModel(metrics.wait, model, waitedMs / 1_000);
   if (firstByteMs !== undefined) observeByModel(metrics.firstByte, model, firstByteMs / 1_000);

@@ -25,6 +25,7 @@ export interface RequestMetrics {
   readonly requests: Tally;
   /** Requests that the gateway refused, by code. */
   readonly refusals: Tally;
+  readonly secondTries: Tally;
   readonly duration: ByModel;
   readonly firstByte: ByModel;
   readonly wait: ByModel;
@@ -34,6 +35,7 @@ export function createRequestMetrics(): RequestMetrics {
   return {
     requests: createTally(),
     refusals: createTally(),
+    secondTries: createTally(),
     duration: new Map(),
     firstByte: new Map(),
     wait: new Map(),
@@ -80,6 +82,13 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
     help: "Finished requests by service and status code; code 0 is a client that left before the response.",
     labels: [...MODEL, "code"],
     read: ({ metrics }) => metrics.requests.samples(),
+  },
+  {
+    name: "metalbridge_gateway_second_tries_total",
+    type: "counter",
+    help: "Requests that a second replica has answered, because the first one failed before its first byte.",
+    labels: MODEL,
+    read: ({ metrics }) => metrics.secondTries.samples(),
   },
   {
     name: "metalbridge_gateway_refused_requests_total",

@@ -85,6 +85,7 @@ function rig({
       isBodyInvalid: false,
       contentEncoding: undefined,
       bodyBytes: 2,
+      isStream: undefined,
       bodyStart: "{}",
       headers: {},
       signal: new AbortController().signal,
@@ -115,6 +116,17 @@ test("a request gets the replica of its model, and a ticket with its assignment"
     model: "apps/chat",
     host: "mac-1",
   });
+});
+
+test.each([
+  ["llamacpp", true, true],
+  ["llamacpp", undefined, true],
+  ["llamacpp", false, false],
+  ["vllm", true, false],
+  ["ollama", true, false],
+])("%s, stream %s: the engine is asked to close the connection: %s", async (runtime, isStream, expected) => {
+  const { ask } = rig({ status: { runtime } });
+  expect(await ask({ isStream })).toMatchObject({ grant: { closesConnection: expected } });
 });
 
 const forbidden: Authentication = {

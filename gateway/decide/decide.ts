@@ -29,6 +29,8 @@ export interface Question extends CheckedRequest {
   readonly id: string;
   readonly headers: RequestHeaders;
   readonly bodyBytes: number;
+  /** The body asks for a stream; undefined: it was not read. */
+  readonly isStream: boolean | undefined;
   /** Aborted when Envoy closes the question before it is answered. */
   readonly signal: AbortSignal;
 }
@@ -42,6 +44,8 @@ export interface Grant {
   readonly ticket: string;
   /** Value of the authorization header for the engine. */
   readonly authorization: string | undefined;
+  /** The engine is asked to close the connection after the response. */
+  readonly closesConnection: boolean;
 }
 
 export type RequestDecision =
@@ -185,9 +189,9 @@ export class Decider {
 }
 
 function grantOf(
-  { headers }: Question,
+  { headers, isStream }: Question,
   caller: Authenticated,
-  { key, endpoints }: ServedModel,
+  { key, endpoints, connections }: ServedModel,
   { addresses, waitedMs }: Extract<SlotResult, { at: "assigned" }>,
   engineKey: string | undefined,
 ): Grant {
@@ -199,7 +203,9 @@ function grantOf(
     waitedMs,
     traceParent: readTraceParent(text(headers.traceparent)),
   });
-  return { cluster: key, addresses, ticket, authorization: engineKey && `Bearer ${engineKey}` };
+  const authorization = engineKey && `Bearer ${engineKey}`;
+  const closesConnection = connections === "untilStream" && isStream !== false;
+  return { cluster: key, addresses, ticket, authorization, closesConnection };
 }
 
 export function refusalOfCaller({ reason, message }: RefusedCaller): Refusal {

@@ -135,6 +135,7 @@ async function answerDecision(
     model: header(request, HEADERS.model),
     isBodyInvalid: header(request, HEADERS.body) === "invalid",
     bodyBytes: Number(header(request, HEADERS.bodyBytes) ?? 0),
+    isStream: { true: true, false: false }[header(request, HEADERS.stream) ?? ""],
     contentEncoding: header(request, "content-encoding"),
     bodyStart,
     headers: request.headers,
@@ -154,6 +155,7 @@ function grant(response: ServerResponse, { grant }: RequestDecision & { readonly
     "content-length": "0",
   };
   if (grant.authorization !== undefined) headers.authorization = grant.authorization;
+  if (grant.closesConnection) headers[HEADERS.connection] = "close";
   response.writeHead(200, headers);
   response.end();
 }

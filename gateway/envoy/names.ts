@@ -10,6 +10,10 @@ export const HEADERS = {
   ticket: "x-metalbridge-ticket",
   /** From the decision service, with a 4xx status: the 5xx status for the client. Envoy treats a 5xx decision as an outage. */
   status: "x-metalbridge-status",
+  /** From the decision service: `close` if the engine closes the connection after this response, so that it announces that. */
+  connection: "x-metalbridge-connection",
+  /** To the decision service: whether the body asks for a stream, `true` or `false`; absent: the body was not read. */
+  stream: "x-metalbridge-stream",
   /** To the decision service: `model` of the body. */
   model: "x-metalbridge-model",
   /** To the decision service: `invalid` if the body is neither a JSON object nor a form. */

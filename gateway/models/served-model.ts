@@ -24,6 +24,12 @@ export interface ModelEndpoint {
  */
 export type ServedState = "ready" | "starting" | "idle" | "off";
 
+/**
+ * `kept`: an idle connection stays open for at least 5 s. `untilStream`: the same, but after a streamed response the engine closes
+ * it, and announces that only to a client that wants it closed. `single`: each request needs its own.
+ */
+export type EngineConnections = "kept" | "untilStream" | "single";
+
 export interface ServedModel {
   /** `namespace/name`. */
   readonly key: string;
@@ -41,8 +47,8 @@ export interface ServedModel {
   /** Paths that the engine serves; undefined if its program determines them. */
   readonly paths: ReadonlySet<string> | undefined;
   readonly runtime: string | undefined;
-  /** The engine keeps connections open after a request. */
-  readonly keepsConnections: boolean;
+  /** When the engine closes a connection. */
+  readonly connections: EngineConnections;
   readonly endpoints: readonly ModelEndpoint[];
   readonly state: ServedState;
   /** Why no replica is ready, for the client. */
@@ -61,8 +67,14 @@ export interface ServedModel {
 /** Default slots of engines with continuous batching. */
 const BATCHED_SLOTS = 256;
 const BATCHING: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
-/** Engines whose web servers keep an idle connection for at least 5 s. Others close it earlier, or were not tested. */
-const KEEPING_CONNECTIONS: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
+/** By runtime, as tests have shown; others were not tested. */
+const CONNECTIONS: Readonly<Record<string, EngineConnections>> = {
+  llamacpp: "untilStream",
+  vllm: "kept",
+  sglang: "kept",
+  tgi: "kept",
+  "tensorrt-llm": "kept",
+};
 /** For programs with an unknown number of slots: protects them only from floods. */
 const UNKNOWN_SLOTS = 32;
 
@@ -84,7 +96,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     slots: slotsOf(spec, runtime),
     paths: paths.length === 0 ? undefined : new Set(paths),
     runtime,
-    keepsConnections: runtime !== undefined && KEEPING_CONNECTIONS.has(runtime),
+    connections: CONNECTIONS[runtime ?? ""] ?? "single",
     endpoints,
     ...stateOf(service, endpoints),
     prefersPrefix: spec.endpoint.balancing === "PrefixAffinity",

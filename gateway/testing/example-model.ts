@@ -20,7 +20,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     prefersPrefix: false,
     isIdleCapable: false,
     tlsName: undefined,
-    keepsConnections: false,
+    connections: "single",
     needsClientCertificate: false,
     engineKey: undefined,
     ...given,

@@ -9,12 +9,9 @@ const DEFAULT_SLOW_START_MS = 10_000;
 const MAX_DECISIONS = 100_000;
 /** A host that is off does not answer at all; one in the same network answers within milliseconds. */
 const CONNECT_TIMEOUT_MS = 1_000;
-/**
- * Unless the engine is known to keep connections: llama-server closes the connection after a stream without a header that announces it,
- * and a request that meets a closing connection cannot be repeated safely. Connecting takes one round trip in the local network.
- */
+/** For engines of which is not known that they keep connections. Connecting takes one round trip in the local network. */
 const ONE_REQUEST = { max_requests_per_connection: 1 };
-/** Python's web servers close a connection after 5 s without a request, so that Envoy has to be the first. */
+/** llama-server and Python's web servers close a connection after 5 s without a request, so that Envoy has to be the first. */
 const KEPT = { idle_timeout: "2s" };
 
 export interface EnvoyClusterOptions {

@@ -43,6 +43,7 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
     mutateHeaders("metalbridge.describe", {
       request_mutations: [
         setHeader(HEADERS.model, `%DYNAMIC_METADATA(${METADATA_NAMESPACES.request}:model)%`),
+        setHeader(HEADERS.stream, `%DYNAMIC_METADATA(${METADATA_NAMESPACES.request}:stream)%`),
         setHeader(HEADERS.body, `%DYNAMIC_METADATA(${METADATA_NAMESPACES.request}:body)%`),
         setHeader(HEADERS.bodyBytes, "%REQ(content-length)%"),
       ],
@@ -65,6 +66,7 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
       request_mutations: [
         ...CREDENTIAL_HEADERS.map((name) => ({ remove: name })),
         setHeader("authorization", `%DYNAMIC_METADATA(${METADATA_NAMESPACES.decision}:authorization)%`),
+        setHeader("connection", `%DYNAMIC_METADATA(${METADATA_NAMESPACES.decision}:${HEADERS.connection})%`),
       ],
     }),
     typed("envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {
@@ -91,7 +93,7 @@ function removeSteering(): readonly Config[] {
  * because the route reads it after the route cache is cleared.
  */
 function renderQuestion(name: string, prefix: string, decideMs: number, body: Config = {}): Config {
-  const inMetadata = [HEADERS.ticket, HEADERS.endpoint, HEADERS.status, "authorization"];
+  const inMetadata = [HEADERS.ticket, HEADERS.endpoint, HEADERS.connection, HEADERS.status, "authorization"];
   return typed(name, "extensions.filters.http.ext_authz.v3.ExtAuthz", {
     clear_route_cache: true,
     status_on_error: { code: "ServiceUnavailable" },

@@ -39,9 +39,10 @@ export function renderEnvoyRoutes({ idleMs, cors }: EnvoyRouteOptions): Config {
     timeout: "0s",
     idle_timeout: seconds(idleMs),
     retry_policy: {
-      // A request that an engine has received is never sent to a second one, which it might crash as well.
-      retry_on: "connect-failure,refused-stream,reset-before-request",
-      num_retries: 3,
+      // Before the first byte of a response. Once: a request that has crashed an engine must not crash all.
+      retry_on: "connect-failure,refused-stream,reset,retriable-status-codes",
+      retriable_status_codes: [502, 503],
+      num_retries: 1,
       retry_host_predicate: [
         {
           name: "envoy.retry_host_predicates.previous_hosts",
@@ -53,7 +54,13 @@ export function renderEnvoyRoutes({ idleMs, cors }: EnvoyRouteOptions): Config {
     },
   };
   const stripped = {
-    request_headers_to_remove: [HEADERS.model, HEADERS.body, HEADERS.bodyBytes, "x-envoy-external-address"],
+    request_headers_to_remove: [
+      HEADERS.model,
+      HEADERS.stream,
+      HEADERS.body,
+      HEADERS.bodyBytes,
+      "x-envoy-external-address",
+    ],
     // Engines must not choose which pages may read their responses.
     response_headers_to_remove: CORS_HEADERS,
   };

@@ -1,5 +1,5 @@
 /**
- * Filter that reads `model` from the JSON or form of a request, and token usage from a response. It streams: it keeps a few hundred
+ * Filter that reads `model` and `stream` from the JSON or `model` from the form of a request, and token usage from a response. It streams: it keeps a few hundred
  * bytes at most, builds no tree, and lets other requests continue between chunks. It does not change the bytes. Pure.
  */
 
@@ -173,7 +173,7 @@ end
 
 local function printable(text) return (gsub(text, "[^ -~]", "?")) end
 
-local MODEL, USAGE = { model = "model" }, __USAGE__
+local REQUEST, USAGE = { model = "model", stream = "stream" }, __USAGE__
 
 function envoy_on_request(handle)
   local headers = handle:headers()
@@ -185,12 +185,19 @@ function envoy_on_request(handle)
     if model then set(handle, "${METADATA_NAMESPACES.request}", "model", printable(model)) end
     return
   end
-  local s = new(MODEL, false, function(_, text, isString)
-    model = isString and printable(text) or nil
+  local streams = "false"
+  local s = new(REQUEST, false, function(key, text, isString)
+    if key == "model" then model = isString and printable(text) or nil
+    else
+      local value = match(text, "^%s*(.-)%s*$")
+      streams = (value == "false" or value == "null") and not isString and "false" or "true"
+    end
   end)
   local size = read(handle, s)
-  if size > 0 and (s.broken or not s.done) then set(handle, "${METADATA_NAMESPACES.request}", "body", "invalid")
-  elseif model then set(handle, "${METADATA_NAMESPACES.request}", "model", model) end
+  if size == 0 then return end
+  if s.broken or not s.done then set(handle, "${METADATA_NAMESPACES.request}", "body", "invalid") return end
+  set(handle, "${METADATA_NAMESPACES.request}", "stream", streams)
+  if model then set(handle, "${METADATA_NAMESPACES.request}", "model", model) end
 end
 
 function envoy_on_response(handle)

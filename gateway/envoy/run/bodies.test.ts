@@ -107,6 +107,23 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
   });
 
   it.each([
+    ['{"model":"a","stream":true}', "true"],
+    ['{"stream": true ,"model":"a"}', "true"],
+    ['{"model":"a","stream":false}', "false"],
+    ['{"model":"a","stream":null}', "false"],
+    ['{"model":"a","messages":[{"stream":true}]}', "false"],
+    ['{"stream":true,"stream":false}', "false"],
+    ['{"stream":"false"}', "true"],
+    ['{"stream":[]}', "false"],
+    ['{"stream":1}', "true"],
+    ['{"stream":true', undefined],
+  ])("reads from %s that it streams: %s", async (body, expected) => {
+    await chat(body);
+    expect(asked().map(({ headers }) => headers["x-metalbridge-stream"])).toEqual([expected]);
+    for (const { headers } of engine.received) expect(headers["x-metalbridge-stream"]).toBeUndefined();
+  });
+
+  it.each([
     ["cut", '{"model": 5'],
     ["cut inside a string", '{"model":"a'],
     ["two objects", '{"model":"a"}{"model":"b"}'],

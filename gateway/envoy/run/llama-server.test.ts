@@ -1,4 +1,5 @@
 /** The real llama-server behind the real Envoy: streams, usage, and the paths of both APIs. */
+import { Agent, request } from "node:http";
 import path from "node:path";
 import { expect, it } from "vitest";
 import { LIST_PATHS } from "../../../src/engines/contract/inference-routes.ts";
@@ -28,6 +29,39 @@ describeUnless(why, "llama-server behind Envoy", () => {
     });
     const missing = (await Promise.all(statuses)).filter(([, status]) => status === 404);
     expect(missing).toEqual([]);
+  });
+
+  it("keeps a connection, or announces that it closes it", async () => {
+    await using folder = await temporaryFolder();
+    const model = path.join(folder.path, "tiny.gguf");
+    await writeTinyGguf(model);
+    const flags = ["-m", model, "-c", "512", "--no-warmup", "--embeddings", "--pooling", "mean"];
+    await using engine = await runLlamaServer(llamaServer ?? "", flags);
+    using connection = oneConnection(engine.url);
+    const chat = { messages: [{ role: "user", content: "hello" }], max_tokens: 2 };
+    const close = { connection: "close" };
+    const requests: readonly (readonly [string, object | string, object?])[] = [
+      ["/v1/chat/completions", chat],
+      ["/v1/chat/completions", { ...chat, stream: false }],
+      ["/v1/chat/completions", { ...chat, stream: true }, close],
+      ["/v1/completions", { prompt: "hello", max_tokens: 2 }],
+      ["/v1/completions", { prompt: "hello", max_tokens: 2, stream: true }, close],
+      ["/v1/messages", chat],
+      ["/v1/messages", { ...chat, stream: true }, close],
+      ["/v1/responses", { input: "hello", max_output_tokens: 2, stream: true }, close],
+      ["/v1/embeddings", { input: "hello" }],
+      ["/tokenize", { content: "hello" }],
+      // Errors before and after the engine has the request, and a request whose body it does not read.
+      ["/v1/chat/completions", "{"],
+      ["/v1/chat/completions", { messages: [], stream: true }, close],
+      ["/v1/completions", { prompt: "hello ".repeat(2_000) }],
+      ["/v1/completions", { prompt: "hello ".repeat(2_000), stream: true }, close],
+      ["/nowhere", chat],
+    ];
+    // More than 100 requests, after which it closes the connection in any case.
+    for (let round = 0; round < 20; round += 1)
+      for (const [where, body, headers] of requests) await connection.send(where, body, headers);
+    expect(connection.count()).toBeLessThan(20 * requests.length);
   });
 
   it("gets requests as a client sends them, answers as it does directly, and its tokens are counted", async () => {
@@ -87,6 +121,31 @@ describeUnless(why, "llama-server behind Envoy", () => {
     expect(service.finished.tokens?.out).toBe(4);
   });
 });
+
+/**
+ * Sends one request after the other, each on the connection of the one before unless the engine has announced that it closes it. A
+ * connection that is closed without that rejects the next request.
+ */
+function oneConnection(url: string) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const ports = new Set<number | undefined>();
+  let isAnnounced = true;
+  const send = (where: string, body: object | string, headers: object = {}): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const content = { "content-type": "application/json", ...headers };
+      const call = request(new URL(where, url), { method: "POST", agent, headers: content }, (response) => {
+        const { localPort } = response.socket;
+        const isKept = ports.has(localPort);
+        ports.add(localPort);
+        if (!isKept && !isAnnounced) reject(new Error(`${where}: the connection before was closed`));
+        isAnnounced = response.headers.connection === "close";
+        response.resume().once("end", resolve);
+      });
+      call.once("error", reject);
+      call.end(typeof body === "string" ? body : JSON.stringify(body));
+    });
+  return { send, count: () => ports.size, [Symbol.dispose]: () => agent.destroy() };
+}
 
 /** Without what differs between two equal requests. */
 function steady(text: string): string {

@@ -16,6 +16,12 @@ import {
 } from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
+/** The connection is closed instead of a response. */
+const RESET = { status: 0 };
+async function* diesLater() {
+  yield "{";
+  throw new Error("the engine dies");
+}
 
 describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   let bed: EnvoyBed;
@@ -105,6 +111,11 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     headers: Readonly<Record<string, string>> = {},
     path = "/v1/chat/completions",
   ) => bed.call(path, { body, headers: { ...JSON_TYPE, ...headers } });
+  const firstThenSecond = (ticket: string) =>
+    grant("default/a", {
+      "x-gateway-destination-endpoint": `127.0.0.1:${first.port},127.0.0.1:${second.port}`,
+      "x-metalbridge-ticket": ticket,
+    });
   const engineRequests = () => [...first.received, ...second.received];
 
   it("asks for each request with its model, sends it to the chosen endpoint, and names it in the log", async () => {
@@ -238,6 +249,37 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
       attempts: 2,
       endpoint: `127.0.0.1:${first.port}`,
     });
+  });
+
+  it.each([
+    ["closes the connection, a second one is tried", () => RESET, 200],
+    ["answers 503, a second one is tried", () => ({ status: 503, headers: JSON_TYPE, body: "{}" }), 200],
+    ["answers 502, a second one is tried", () => ({ status: 502, headers: JSON_TYPE, body: "{}" }), 200],
+    ["answers 500, that is the answer", () => ({ status: 500, headers: JSON_TYPE, body: "{}" }), 500],
+    ["answers 429, that is the answer", () => ({ status: 429, headers: JSON_TYPE, body: "{}" }), 429],
+  ] as const)("where the first replica %s", async (what, respond, status) => {
+    first.respond = respond;
+    bed.decisions.respond = () => firstThenSecond(what);
+    const body = { model: "a", messages: ["x".repeat(100_000)] };
+    expect((await chat(body)).status).toBe(status);
+    const isRepeated = status === 200;
+    expect((await bed.finished(what)).attempts).toBe(isRepeated ? 2 : 1);
+    expect(first.received).toHaveLength(1);
+    expect(second.received.map((one) => one.body)).toEqual(isRepeated ? [JSON.stringify(body)] : []);
+  });
+
+  it("tries once, and never after the first byte", async () => {
+    for (const engine of [first, second]) engine.respond = () => RESET;
+    bed.decisions.respond = () => firstThenSecond("both");
+    expect((await chat({ model: "a" })).status).toBe(503);
+    expect((await bed.finished("both")).attempts).toBe(2);
+    expect(engineRequests()).toHaveLength(2);
+    for (const engine of [first, second]) engine.received.length = 0;
+    first.respond = () => ({ headers: JSON_TYPE, body: diesLater() });
+    bed.decisions.respond = () => firstThenSecond("begun");
+    await expect(chat({ model: "a", stream: true })).rejects.toThrow();
+    expect((await bed.finished("begun")).attempts).toBe(1);
+    expect(engineRequests()).toHaveLength(1);
   });
 
   it.each([
