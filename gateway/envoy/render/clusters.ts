@@ -14,7 +14,15 @@ const ONE_REQUEST = { max_requests_per_connection: 1 };
 /** llama-server and Python's web servers close a connection after 5 s without a request, so that Envoy has to be the first. */
 const KEPT = { idle_timeout: "2s" };
 
+/**
+ * TCP_USER_TIMEOUT. A request on a kept connection to a host that has lost its power would wait for a quarter of an hour: keepalive
+ * probes begin only when all data is acknowledged.
+ */
+const UNACKNOWLEDGED = { level: 6, name: 18, int_value: 5_000, state: "STATE_PREBIND" };
+
 export interface EnvoyClusterOptions {
+  /** Of Envoy. */
+  readonly platform: NodeJS.Platform;
   readonly decideSocket: string;
   readonly maxBodyBytes: number;
   /** For services with HTTPS: the files with the trust bundle, and with the certificate of this gateway. */
@@ -36,7 +44,10 @@ export function renderDecideCluster({ decideSocket }: EnvoyClusterOptions): stri
   return JSON.stringify(decideCluster(decideSocket));
 }
 
-function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: EnvoyClusterOptions): Config {
+function clusterOf(
+  cluster: EnvoyCluster,
+  { maxBodyBytes, upstreamTls, platform }: EnvoyClusterOptions,
+): Config {
   const { name, maxConnections = DEFAULT_MAX_CONNECTIONS, slowStartMs = DEFAULT_SLOW_START_MS } = cluster;
   const { keepsConnections = false } = cluster;
   return typedMessage("config.cluster.v3.Cluster", {
@@ -53,6 +64,7 @@ function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: EnvoyCl
     upstream_connection_options: {
       tcp_keepalive: { keepalive_probes: 3, keepalive_time: 10, keepalive_interval: 5 },
     },
+    upstream_bind_config: platform === "linux" ? { socket_options: [UNACKNOWLEDGED] } : undefined,
     transport_socket: cluster.tlsName && upstreamTls && renderUpstreamTls(cluster.tlsName, upstreamTls),
     typed_extension_protocol_options: {
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typedMessage(

@@ -32,6 +32,7 @@ function render(dir: string): Readonly<Record<string, string>> {
   const at = (name: string) => `${dir}/${name}`;
   const clusters = {
     decideSocket: at("decide.sock"),
+    platform: "linux" as const,
     maxBodyBytes: 32 << 20,
     upstreamTls: { trustFile: at("upstream-trust.json"), clientFile: at("upstream-secret.json") },
   };

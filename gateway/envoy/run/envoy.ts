@@ -63,6 +63,7 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     decideSocket: options.decideSocket,
     maxBodyBytes: limits.maxBodyBytes,
     upstreamTls: upstreamFiles(paths, options),
+    platform: process.platform,
   });
   const bootstrap = renderBootstrap({
     listenersFile: paths.listeners,
