@@ -108,7 +108,8 @@ function addEngineOptions(command: Command): void {
     )
     .option("--gateway-ref <namespace/name>", "Gateway for the routes of services that name none")
     .option("--hosts-only", "run services on hosts only, without permissions on pods, Jobs and volumes")
-    .option("--probe-nodes", "run a short-lived probe pod on each node that reports too little")
+    .addOption(new Option("--probe-nodes").hideHelp())
+    .option("--no-probe-nodes", "run no probe pods on nodes that report too little")
     .option("--probe-runtime-class-name <name>", "RuntimeClass of the probe pods on nodes with NVIDIA GPUs");
 }
 
@@ -121,6 +122,10 @@ function addFitnessOptions(command: Command): void {
     .option(
       "--live-eviction-percent <n>",
       "drop below the best score, in percent, that causes an eviction (default: 30)",
+    )
+    .option(
+      "--live-eviction-check-interval <duration>",
+      "interval between observations of the scores, from 10s to 1h (default: 30s)",
     )
     .addOption(
       new Option(

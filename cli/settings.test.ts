@@ -61,6 +61,7 @@ const CONTROLLER: Given = {
   fitness: ["", true],
   liveEviction: ["", true],
   liveEvictionPercent: ["5", 5],
+  liveEvictionCheckInterval: ["2m"],
   labels: ["", true],
   labelPrefix: ["flexinfer.ai/"],
   gatewayMode: ["EnvoyAIGateway"],
@@ -177,15 +178,38 @@ test("what the controller was given reaches live eviction, preflight, and what r
   });
 });
 
+test("nodes are probed unless a flag forbids it or no image is known", () => {
+  const image = "registry.example/m:1";
+  expect(probingOf(parseControllerConfig({ image }))).toMatchObject({ image });
+  expect(probingOf(parseControllerConfig({ image, probeNodes: false }))).toBeUndefined();
+  expect(probingOf(parseControllerConfig({}))).toBeUndefined();
+});
+
 test("without their flags, live eviction and preflight are off", () => {
   const config = parseControllerConfig({});
   expect([liveEvictionOf(config), preflightOf(config)]).toEqual([undefined, undefined]);
 });
 
+test.each([
+  ["10s", 10_000],
+  ["1m30s", 90_000],
+  ["1h", 3_600_000],
+])("live eviction observes every %s", (liveEvictionCheckInterval, intervalMs) => {
+  const config = parseControllerConfig({ liveEviction: true, liveEvictionCheckInterval });
+  expect(liveEvictionOf(config)).toMatchObject({ intervalMs });
+});
+
+test.each(["9s", "61m", "0s", "soon", "30", ""])("an interval of %j is refused", (interval) => {
+  expect(() => parseControllerConfig({ liveEvictionCheckInterval: interval })).toThrow(
+    /^liveEvictionCheckInterval: must be (from 10s to 1h|a duration such as 30s)/,
+  );
+});
+
 test("without fitness, what acts on scores cannot be on", () => {
   expect(parseControllerConfig({ fitness: false })).toMatchObject({ fitness: false, liveEviction: false });
-  for (const key of ["liveEviction", "probeNodes"])
-    expect(() => parseControllerConfig({ fitness: false, [key]: true })).toThrow(`${key}: needs fitness`);
+  expect(() => parseControllerConfig({ fitness: false, liveEviction: true })).toThrow(
+    "liveEviction: needs fitness",
+  );
 });
 
 test("what a node was given says where it reads, and as which node", () => {

@@ -9,7 +9,7 @@ import { OPTION_SHAPE, OPTIONS_NEED_FITNESS } from "./options/registry.ts";
 import { podsConfigSchema } from "./pods/config.ts";
 import { routesConfigSchema } from "./services/routes/config.ts";
 
-const NEED_FITNESS = new Set([...OPTIONS_NEED_FITNESS, "probeNodes"]);
+const NEED_FITNESS = new Set(OPTIONS_NEED_FITNESS);
 
 export const controllerConfigSchema = z
   .strictObject({

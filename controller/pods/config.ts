@@ -32,9 +32,9 @@ export const podsConfigSchema = z.strictObject({
     .describe("Registry or path that is prefixed to the pinned engine images, for a mirror."),
   probeNodes: z
     .boolean()
-    .default(false)
+    .default(true)
     .describe(
-      "Probe nodes for placement.mode Auto: on each node whose labels and report lack information, run a pod once for a few seconds.",
+      "Probe nodes for placement.mode Auto: on each node whose labels and report lack information, run a pod once for a few seconds. Without fitness or an image, no node is probed.",
     ),
   probeRuntimeClassName: z
     .string()

@@ -136,6 +136,8 @@ async function pass(options: Probes, name: string): Promise<Recheck | string | u
     runtimeClassName: hasNvidia(fitness.readNode(node)) ? probing.runtimeClassName : undefined,
   });
   const ran = await runProbe(options, pod, { limitMs: MAX_MS });
+  // A retry grants no right, and changes no policy.
+  if (!ran.ok && ran.error.kind === "forbidden") return ran.error.message;
   if (!ran.ok) throw failed("run", ran.error);
   const end = ran.value;
   // The next leader adopts the pod.

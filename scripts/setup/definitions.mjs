@@ -76,15 +76,6 @@ export const { find: findGatewayApiCrds, ensure: ensureGatewayApiCrds } = defini
   without: "tests with Envoy AI Gateway are skipped",
 });
 
-/** For groups of pods: the kind, and the webhooks without which its controller cannot run groups. */
-export const { find: findLwsDefinitions, ensure: ensureLwsDefinitions } = definitions({
-  folder: "lws-definitions",
-  operator: "LeaderWorkerSet",
-  module: "sigs.k8s.io/lws@v0.9.0",
-  files: ["config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml", "config/webhook/manifests.yaml"],
-  without: "tests with groups of pods are skipped",
-});
-
 /** Returns `{ find, ensure }`; both return the folder with one file per definition, undefined where there is none. */
 function definitions({ folder, operator, module, files, without }) {
   const title = `definitions of ${operator}`;

@@ -7,28 +7,10 @@ import { cacheDir } from "./cache.mjs";
 import { ensureChromium } from "./chromium.mjs";
 import { ensureClusterParts } from "./cluster/cluster-parts.mjs";
 import { run } from "./command.mjs";
-import {
-  ensureAIGatewayCrds,
-  ensureEnvoyGatewayCrds,
-  ensureGatewayApiCrds,
-  ensureKarpenterCrds,
-  ensureKEDACrds,
-  ensureKueueCrds,
-  ensureLwsDefinitions,
-  ensureMonitoringCrds,
-} from "./definitions.mjs";
+import { ensureAIGatewayCrds, ensureEnvoyGatewayCrds, ensureGatewayApiCrds, ensureKarpenterCrds, ensureKEDACrds, ensureKueueCrds, ensureMonitoringCrds } from "./definitions.mjs";
 import { ensureDependencies, ensureNode } from "./dependencies.mjs";
 import { ensureEnvoy } from "./envoy.mjs";
-import {
-  ensureActionlint,
-  ensureHelm,
-  ensureKarpenter,
-  ensureKwok,
-  ensureLws,
-  ensureOllama,
-  ensureRegistry,
-  ensureS3Server,
-} from "./go-programs.mjs";
+import { ensureActionlint, ensureHelm, ensureKarpenter, ensureKwok, ensureLws, ensureOllama, ensureRegistry, ensureS3Server } from "./go-programs.mjs";
 import { ensureImages } from "./images.mjs";
 import { ensureLlamaServer } from "./llama/llama-server.mjs";
 import { ensureLlamaRpc } from "./llama/rpc.mjs";
@@ -88,7 +70,6 @@ export const LANES = {
     { name: "ansible", for: "system", ensure: ensureAnsible },
     { name: "prometheus", for: "system", ensure: ensurePrometheus },
     { name: "karpenterCrds", for: "system", ensure: ensureKarpenterCrds },
-    { name: "lwsDefinitions", for: "system", ensure: ensureLwsDefinitions },
     { name: "nodeParts", for: "system", ensure: ensureNodeParts },
   ],
 };

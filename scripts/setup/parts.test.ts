@@ -19,7 +19,6 @@ const FINDERS: Readonly<Record<string, RegExp>> = {
   karpenter: /\bfindKarpenter\b/,
   karpenterCrds: /\bfindKarpenterCrds\b/,
   lws: /\bfindLws\b/,
-  lwsDefinitions: /\bfindLwsDefinitions\b/,
   nodeParts: /\bfindNodeParts\b/,
   prometheus: /\bfindPrometheus\b/,
 };

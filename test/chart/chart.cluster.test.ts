@@ -61,6 +61,7 @@ function grid(): readonly string[] {
       const refused: Readonly<Record<string, boolean>> = {
         "metrics.serviceMonitor": on("metrics.podMonitor") || !on("metrics.service"),
         "scheduler.extender.enabled": !on("server.enabled"),
+        "openWebUI.enabled": !on("gateway.enabled"),
       };
       return order.map((key) => `${key}=${on(key) && refused[key] !== true}`).join(",");
     }),
@@ -128,6 +129,44 @@ withHelm(
     await install(helm, CHART, "--take-ownership");
     await helm("uninstall", "metalbridge", "-n", NAMESPACE);
     expect(await objects.get("default", "model/tiny")).toBeDefined();
+  },
+);
+
+/** In the namespaces of the test before. */
+withHelm(
+  `generated secrets are kept over an upgrade, and Pod Security leaves out only what it refuses${needsHelm}`,
+  async () => {
+    const { objects, kubeconfig } = cluster();
+    const helm = helmIn(folder, kubeconfig);
+    const upgrade = (...set: readonly string[]) =>
+      helm("upgrade", "metalbridge", CHART, "-n", NAMESPACE, "--reuse-values", "--set", set.join(","));
+    const generated = async () => {
+      const names = ["metalbridge-node-llmfit", "metalbridge-open-webui", "open-webui", "metalbridge-lws"];
+      const secrets = await Promise.all(names.map((name) => objects.get(NAMESPACE, `secret/${name}`)));
+      return secrets.map(({ data }) => data);
+    };
+    const enforce = (level: string | null) => {
+      const labels = { "pod-security.kubernetes.io/enforce": level };
+      return objects.patch("", `namespace/${NAMESPACE}`, { metadata: { labels } });
+    };
+    await enforce(null);
+    const on = "server.enabled=true,gateway.enabled=true,openWebUI.enabled=true,leaderWorkerSet.enabled=true";
+    await install(helm, CHART, "--take-ownership", "--set", on);
+    const before = await generated();
+    await upgrade("openWebUI.namespaces={team-a}");
+    expect(await generated()).toEqual(before);
+
+    await enforce("restricted");
+    await expect(upgrade("replicas=1")).rejects.toThrow(
+      /openWebUI\.enabled: this namespace admits restricted/,
+    );
+    expect(await upgrade("openWebUI.enabled=false")).toMatch(/DaemonSet metalbridge-node was left out/);
+    expect((await objects.get(NAMESPACE, "daemonset")).items).toEqual([]);
+    expect(await upgrade("node.enabled=true")).toMatch(/WARNING: the pods of the DaemonSet/);
+    await helm("uninstall", "metalbridge", "-n", NAMESPACE);
+    const [claim] = (await objects.get(NAMESPACE, "pvc")).items;
+    expect(claim?.metadata.name).toBe("metalbridge-open-webui");
+    expect(await objects.get("", "crd/leaderworkersets.leaderworkerset.x-k8s.io")).toBeDefined();
   },
 );
 

@@ -55,10 +55,10 @@ test("the chart has the version of the program", () => {
   expect(chart).toMatchObject({ version, appVersion: version });
 });
 
-test("every value is described, and has a default unless it is the controller's", () => {
+test("every value is described, and has a default unless it is the controller's or follows another value", () => {
   for (const { key, description, byDefault } of chartValues()) {
     expect(description, key).not.toBe("");
-    expect(byDefault === undefined, key).toBe(key.startsWith("controller."));
+    expect(byDefault === undefined, key).toBe(key.startsWith("controller.") || key === "node.enabled");
   }
 });
 
@@ -138,7 +138,7 @@ withHelm(`a ConfigMap with more models is mounted for the density API${needsHelm
   expect(await podOf()).not.toContain("catalog");
 });
 
-withHelm(`pods on nodes answer llmfit's REST API where a Secret has its token${needsHelm}`, async () => {
+withHelm(`pods on nodes answer llmfit's REST API with the token of a Secret${needsHelm}`, async () => {
   const partsOf = async (...values: string[]) => {
     const objects = await render(helm, "--set", ["node.enabled=true", ...values].join(","));
     const ours = objects.filter(({ metadata }) => metadata.name === "metalbridge-node");
@@ -156,8 +156,9 @@ withHelm(`pods on nodes answer llmfit's REST API where a Secret has its token${n
   ])
     expect(parts).toContain(part);
   expect(await partsOf("node.llmfit.tokenSecret=sesame")).not.toContain("catalog");
-  expect(await partsOf("catalogConfigMap=mine")).not.toMatch(/llmfit|catalog/);
-  expect(await partsOf("node.metricsPort=0")).not.toMatch(/metrics|"ports"/);
+  const closed = "node.llmfit.enabled=false";
+  expect(await partsOf(closed, "catalogConfigMap=mine")).not.toMatch(/llmfit|catalog/);
+  expect(await partsOf(closed, "node.metricsPort=0")).not.toMatch(/metrics|"ports"/);
 });
 
 withHelm(
@@ -187,11 +188,12 @@ withHelm(
     expect(moving).toContain('"--live-eviction"');
     const weighted = JSON.stringify(await render(helm, "--set", "scheduler.weights.util=0.5"));
     expect(weighted).toContain('"--score-weights=tps=0.7,utilization=0.5,cost=0.1"');
-    const probing = JSON.stringify(await render(helm, "--set", "controller.probeNodes=true"));
-    expect(probing).toContain('"--probe-nodes"');
+    const forbidden = JSON.stringify(await render(helm, "--set", "controller.probeNodes=false"));
+    expect(forbidden).toContain('"--no-probe-nodes"');
     const mayProbe = '{"apiGroups":[""],"resources":["pods"],"verbs":["create","delete"]}';
-    expect(probing).toContain(mayProbe);
-    expect(plain).not.toContain(mayProbe);
+    expect(forbidden).not.toContain(mayProbe);
+    expect(plain).toContain(mayProbe);
+    expect(plain).not.toContain("probe-nodes");
   },
 );
 
@@ -254,7 +256,7 @@ withHelm(
 withHelm(
   `the pods on nodes see four folders and the named ones, read-only, and run without rights${needsHelm}`,
   async () => {
-    const values = "node.enabled=true,node.runtimeClassName=nvidia";
+    const values = "node.enabled=true,node.runtimeClassName=nvidia,node.llmfit.enabled=false";
     const objects = await render(helm, "--set", values, "--set-json", 'node.modelFolders=["/srv/models"]');
     const set = objects.find(({ kind }) => kind === "DaemonSet") as unknown as DaemonSet;
     const { containers, volumes, runtimeClassName, securityContext } = set.spec.template.spec;
@@ -368,6 +370,12 @@ const refused: readonly (readonly [set: string, why: RegExp])[] = [
   ["node.modelFolders={models}", /'\/node\/modelFolders\/0': 'models' does not match pattern/],
   ["podLabels.a=1", /'\/podLabels\/a': got number, want string/],
   ["scheduler.extender.enabled=true", /scheduler\.extender\.enabled requires server\.enabled/],
+  ["openWebUI.enabled=true", /openWebUI\.enabled requires gateway\.enabled/],
+  [
+    "openWebUI.enabled=true,gateway.enabled=true,gateway.userJwtSecretName=mine",
+    /leave gateway\.userJwtSecretName empty, or set openWebUI\.secretName/,
+  ],
+  ["openWebUI.namespaces={A}", /'\/openWebUI\/namespaces\/0': 'A' does not match pattern/],
   ["metrics.service=false,metrics.serviceMonitor=true", /serviceMonitor needs metrics\.service: true/],
   ["metrics.podMonitor=true,metrics.serviceMonitor=true", /would scrape everything twice: choose one/],
 ];

@@ -29,7 +29,8 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
     annotate,
   }) => {
     const started = performance.now();
-    await bed.install("--set", "server.enabled=true,preflight.mode=Warn");
+    const notes = await bed.install("--set", "server.enabled=true,preflight.mode=Warn");
+    expect(notes).toMatch(/DaemonSet metalbridge-node was left out: .* Pod Security level restricted/);
     await annotate(`ready ${Math.round(performance.now() - started)} ms after helm install`);
     const pods = await bed.pods(NAMESPACE, OURS);
     expect(pods.map(partOf).sort()).toEqual(["controller", "controller", "server"]);
@@ -39,7 +40,8 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
     const { kubectl, helm } = bed;
     const { objects } = bed.cluster;
     const enabled = ["--reuse-values", "--set", "node.enabled=true"];
-    await helm("upgrade", "metalbridge", CHART, "-n", NAMESPACE, ...enabled);
+    const notes = await helm("upgrade", "metalbridge", CHART, "-n", NAMESPACE, ...enabled);
+    expect(notes).toMatch(/WARNING: the pods of the DaemonSet metalbridge-node will be refused/);
     const refused = async () => {
       const seen = await kubectl(["describe", "daemonset", "metalbridge-node", "-n", NAMESPACE]);
       expect(seen).toMatch(/violates PodSecurity "restricted:latest"/);

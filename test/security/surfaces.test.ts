@@ -94,6 +94,14 @@ const RIGHTS: Readonly<Record<string, Rights>> = {
     podsProxy: ["get"],
   },
   "metalbridge-node": { changes: ["configmaps"], secrets: [] },
+  "metalbridge-lws": {
+    changes: [
+      ...["controllerrevisions", "events", "leaderworkersets", "leaderworkersets/finalizers"],
+      ...["leaderworkersets/status", "pods", "pods/finalizers", "services", "statefulsets"],
+      "statefulsets/finalizers",
+    ],
+    secrets: [],
+  },
   "metalbridge-doctor": { changes: [], secrets: [] },
   "metalbridge-logs": { changes: [], secrets: [] },
 };
@@ -108,6 +116,7 @@ test.skipIf(helmProgram === undefined)(
       "remoteAccess.logNamespaces={team-a}",
       "preflight.mode=Warn",
       "autoscaling.externalMetrics=true",
+      "leaderWorkerSet.enabled=true",
     ];
     const objects = await render(helmIn("/nonexistent"), "--set", [...on, ...more].join(","));
     const ofChart = objects

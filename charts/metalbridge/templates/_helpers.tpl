@@ -67,3 +67,25 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{- /* The Pod Security level that the namespace enforces. Empty where Helm reads no cluster. */}}
+{{- define "metalbridge.podSecurity" -}}
+{{- with (lookup "v1" "Namespace" "" .Release.Namespace).metadata }}{{ get (.labels | default dict) "pod-security.kubernetes.io/enforce" }}{{ end }}
+{{- end }}
+
+{{- /* Without node.enabled: where the chart runs a server, unless Pod Security refuses the folders of nodes, for which helm --wait would wait without end. */}}
+{{- define "metalbridge.hasNode" -}}
+{{- if hasKey .Values.node "enabled" }}{{ ternary "true" "" .Values.node.enabled }}
+{{- else if and .Values.server.enabled (not (has (include "metalbridge.podSecurity" .) (list "baseline" "restricted"))) }}true{{ end }}
+{{- end }}
+
+{{- /* Secret with the token of port 8787. Empty: the port is closed. */}}
+{{- define "metalbridge.nodeToken" -}}
+{{- $llmfit := .Values.node.llmfit | default dict -}}
+{{- if dig "enabled" true $llmfit }}{{ $llmfit.tokenSecret | default "metalbridge-node-llmfit" }}{{ end }}
+{{- end }}
+
+{{- define "metalbridge.userJwtSecret" -}}
+{{- $openWebUI := .Values.openWebUI | default dict -}}
+{{- .Values.gateway.userJwtSecretName | default (ternary ($openWebUI.secretName | default "metalbridge-open-webui") "" (eq (toString $openWebUI.enabled) "true")) }}
+{{- end }}

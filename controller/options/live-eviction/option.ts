@@ -13,9 +13,10 @@ import type { Option } from "../../frame/option.ts";
 import { reportOn } from "../../frame/watches/events.ts";
 import type { Watches } from "../../frame/watches/watches.ts";
 import { moveCandidatesFor, moveRefusal, type ObservedWorkload, observeReplicas } from "./observe.ts";
+import { GO_DURATION, goDurationSeconds } from "../../../src/util/go-duration.ts";
 
-/** Interval between observations of fitness. */
-const INTERVAL_MS = 30_000;
+/** Shorter intervals would take one busy moment for a lasting fall of the score; longer ones would find it hours later. */
+const CHECK_SECONDS = { min: 10, max: 3_600 };
 /** Number of consecutive observations that must show the loss. */
 const OBSERVATIONS = 3;
 const COOLDOWN_MS = 600_000;
@@ -36,6 +37,17 @@ export const liveEvictionConfigSchema = z.strictObject({
     .default(30)
     .describe(
       "Move a replica if the score of its machine has dropped by at least this percentage of the best score seen there.",
+    ),
+  liveEvictionCheckInterval: z
+    .string()
+    .regex(GO_DURATION, "must be a duration such as 30s")
+    .refine((text) => {
+      const seconds = goDurationSeconds(text) ?? 0;
+      return seconds >= CHECK_SECONDS.min && seconds <= CHECK_SECONDS.max;
+    }, "must be from 10s to 1h")
+    .default("30s")
+    .describe(
+      "Interval between two observations of the scores, such as 30s or 5m, from 10s to 1h. A move needs the drop in 3 consecutive observations.",
     ),
 });
 
@@ -70,7 +82,7 @@ export function liveEvictionOf(
 ): Required<LiveEvictionTimes> | undefined {
   if (!config.liveEviction) return undefined;
   return {
-    intervalMs: INTERVAL_MS,
+    intervalMs: (goDurationSeconds(config.liveEvictionCheckInterval) ?? 0) * 1_000,
     threshold: config.liveEvictionPercent / 100,
     observations: OBSERVATIONS,
     cooldownMs: COOLDOWN_MS,

@@ -28,7 +28,7 @@ export const podErrors = {
   },
   LeaderWorkerSetMissing: {
     what: "The service requests a group of pods, but the cluster lacks LeaderWorkerSet in version v1, which runs groups.",
-    do: "install LeaderWorkerSet 0.9 or newer; the service then continues automatically",
+    do: "install LeaderWorkerSet 0.9 or newer, for example with leaderWorkerSet.enabled of the chart; the service then continues automatically",
     command: LWS_INSTALL,
   },
   GateNotInPods: {
