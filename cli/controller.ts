@@ -97,6 +97,10 @@ function addEngineOptions(command: Command): void {
       "engine images for pods: runtime[/accelerator]=image, separated by commas",
     )
     .option("--engine-registry <path>", "registry prefix for the pinned engine images, to pull from a mirror")
+    .option(
+      "--host-paths <paths>",
+      "folders of nodes from which pods may read file:// sources, separated by commas",
+    )
     .addOption(new Option("--labels").hideHelp())
     .option("--no-labels", "do not label Nodes and Hosts with their hardware")
     .option("--label-prefix <prefix>", "prefix of these labels (default: metalbridge.dev/)")

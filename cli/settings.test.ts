@@ -40,6 +40,7 @@ const CONTROLLER: Given = {
   hostsOnly: ["", true],
   engineImages: ["vllm=mirror.example/vllm:v1", [["vllm", "mirror.example/vllm:v1"]]],
   engineRegistry: ["mirror.example"],
+  hostPaths: ["/srv/models,/data", ["/srv/models", "/data"]],
   probeNodes: ["", true],
   probeRuntimeClassName: ["nvidia"],
   preflight: ["Deny"],

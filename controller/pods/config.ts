@@ -30,6 +30,23 @@ export const podsConfigSchema = z.strictObject({
     .string()
     .default("")
     .describe("Registry or path that is prefixed to the pinned engine images, for a mirror."),
+  hostPaths: z
+    .string()
+    .default("")
+    .transform((text) => (text === "" ? [] : text.split(",")))
+    .pipe(
+      z
+        .array(
+          z
+            .string()
+            .max(1_024)
+            .regex(/^(\/(?!\.\.?(\/|$))[^/]+)+$/, "must be absolute paths below /, without . and .."),
+        )
+        .max(16),
+    )
+    .describe(
+      "Folders of nodes from which pods may read weights, separated by commas: a file:// source below one of them is mounted read-only. Everyone who may create Models can then read these folders. Pod Security baseline and restricted refuse such pods.",
+    ),
   probeNodes: z
     .boolean()
     .default(true)

@@ -17,7 +17,16 @@ const LIMITS_MAX = 8;
 const LIMIT_NAMES_LENGTH_MAX = 1_024;
 const ARGUMENTS_LENGTH_MAX = 2_048;
 
+/** Label that Kubernetes' cloud providers and Karpenter set. */
+export const INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type";
+
 const paramsSchema = z.object({
+  instanceType: nonEmpty(63)
+    .regex(/^[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$/)
+    .describe(
+      `Instance type of the node, for example g6e.xlarge. Pods require the node label ${INSTANCE_TYPE_LABEL} with this value, so that Karpenter and cluster-autoscaler add a node of this type. Pods only.`,
+    )
+    .optional(),
   tensorParallelSize: int32(1, 64)
     .describe("Number of GPUs that share each layer. Pods only. Defaults to the choice of the runtime.")
     .optional(),
@@ -77,8 +86,9 @@ const flavorSchema = z
   .meta({
     "x-kubernetes-validations": [
       {
-        rule: "has(self.hostSelector) || has(self.limits) || has(self.nodeSelector) || has(self.deviceClass)",
-        message: "a flavor needs at least one of hostSelector, limits, nodeSelector and deviceClass",
+        rule: "has(self.hostSelector) || has(self.limits) || has(self.nodeSelector) || has(self.deviceClass) || (has(self.params) && has(self.params.instanceType))",
+        message:
+          "a flavor needs at least one of hostSelector, limits, nodeSelector, deviceClass and params.instanceType",
       },
       {
         rule: "!has(self.hostSelector) || !(has(self.limits) || has(self.nodeSelector) || has(self.deviceClass))",
@@ -86,9 +96,13 @@ const flavorSchema = z
           "a flavor is for hosts (hostSelector) or for pods (limits, nodeSelector, deviceClass), not for both; add a second flavor",
       },
       {
-        rule: "!has(self.hostSelector) || !has(self.params) || !(has(self.params.image) || has(self.params.tensorParallelSize) || has(self.params.pipelineParallelSize))",
+        rule: "!has(self.hostSelector) || !has(self.params) || !(has(self.params.image) || has(self.params.instanceType) || has(self.params.tensorParallelSize) || has(self.params.pipelineParallelSize))",
         message:
-          "a flavor with hostSelector has only args in params: image, tensorParallelSize and pipelineParallelSize are for pods",
+          "a flavor with hostSelector has only args in params: image, instanceType, tensorParallelSize and pipelineParallelSize are for pods",
+      },
+      {
+        rule: `!has(self.params) || !has(self.params.instanceType) || !has(self.nodeSelector) || !('${INSTANCE_TYPE_LABEL}' in self.nodeSelector) || self.nodeSelector['${INSTANCE_TYPE_LABEL}'] == self.params.instanceType`,
+        message: `params.instanceType and ${INSTANCE_TYPE_LABEL} in nodeSelector name different types: remove one of them`,
       },
     ],
   });

@@ -42,6 +42,7 @@ const words: readonly Word[] = [
       "agent/engines/ollama/models.ts":
         "names llama.cpp's tool that merges files, and the runtime that needs none",
       "src/engines/ollama/claims.ts": "Ollama's runners make llama.cpp's buffers",
+      "src/engines/ollama/pod.ts": "reads the same line of the log about layers on GPUs",
       "src/engines/ollama/settings.ts": "names the runtime that does what Ollama cannot",
       "fitness/density/views.ts": "names runtimes as the density API does",
       "fitness/scoring/claim.ts": "how much its KV cache grows with a token",
@@ -105,6 +106,8 @@ const words: readonly Word[] = [
       "src/models/source/parse.ts": "a model of the Ollama library is read by the host",
       "src/hub/oci/manifest.ts": "reads manifests of Ollama's layout",
       "src/hub/inspect/open.ts": "ollama:// is a kind of source",
+      "controller/pods/workload/workload.ts": "hands the registry of ollama:// sources on",
+      "src/engines/contract/pod.ts": "the registry of ollama:// sources is part of the input",
       "controller/pods/workload/contract.ts": "ollama:// is a kind of source",
       "controller/pods/workload/cache-eligibility.ts": "ollama:// is a kind of source",
       "controller/pods/workload/model-cache.ts": "download Jobs may reach the registry of ollama:// sources",

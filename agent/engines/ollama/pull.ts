@@ -8,19 +8,17 @@ import { join } from "node:path";
 import { z } from "zod";
 import { type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaPullFailure } from "../../../src/engines/ollama/exit.ts";
-import { OLLAMA_REGISTRY, type OllamaSource, ollamaModel } from "../../../src/models/source/kinds/ollama.ts";
-import { parseSource } from "../../../src/models/source/parse.ts";
 import { parseJson } from "../../../src/util/parse-json.ts";
 import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../driver/engine.ts";
 import type { Address } from "../driver/http.ts";
 import { askOfModel, OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
+import { isPulledByOllama, type PulledModel, pulledModel, pullRequest } from "../../../src/engines/ollama/pulled.ts";
 
 /** Ollama prints nothing while it verifies what it has downloaded. */
 const VERIFY_MS = 1_800_000;
 const SHOW_MS = 10_000;
-const OWN_REGISTRY = new URL(OLLAMA_REGISTRY).host;
 
 export interface PullOptions {
   /** The folder OLLAMA_MODELS of the servers that the agent starts; absent: the server was found running, and reports the paths of its files. */
@@ -32,23 +30,14 @@ export interface PullOptions {
   readonly during: <T>(work: (address: Address) => Promise<T>) => Promise<T>;
 }
 
-/** The parts of a model's full name. */
-interface Name {
-  readonly host: string;
-  /** Namespace and model. */
-  readonly path: string;
-  readonly tag: string;
-  readonly isInsecure: boolean;
-}
-
 export function createPuller(options: PullOptions): EngineFetcher {
   let pulls = 0;
   const resolve = (source: string): Promise<StoredModel | undefined> => {
-    const name = nameOf(source, options.registry);
+    const name = pulledModel(source, options.registry);
     return options.models === undefined ? queryServer(name, options) : readManifest(name, options.models);
   };
   return {
-    takes: (source) => isTrusted(sourceOf(source), options.registry),
+    takes: (source) => isPulledByOllama(source, options.registry),
     resolve: ({ source }) => resolve(source),
     fetch: async (request, fetching) => {
       const before = await resolve(request.source);
@@ -57,7 +46,7 @@ export function createPuller(options: PullOptions): EngineFetcher {
       if (pulls === 0 && options.models !== undefined) await removeBrokenParts(join(options.models, "blobs"));
       pulls += 1;
       await options
-        .during((address) => pull(address, nameOf(request.source, options.registry), options, fetching))
+        .during((address) => pull(address, pulledModel(request.source, options.registry), options, fetching))
         .finally(() => {
           pulls -= 1;
         });
@@ -68,43 +57,13 @@ export function createPuller(options: PullOptions): EngineFetcher {
   };
 }
 
-/** The name of a pulled model in a server. */
-export function pulledName(source: string, registry: string | undefined): string {
-  const { host, path, tag } = nameOf(source, registry);
-  return host === OWN_REGISTRY ? `${path}:${tag}` : `${host}/${path}:${tag}`;
-}
-
-function sourceOf(text: string): OllamaSource | undefined {
-  try {
-    const source = parseSource(text);
-    return source.kind === "ollama" ? source : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isTrusted(source: OllamaSource | undefined, registry: string = OLLAMA_REGISTRY): boolean {
-  if (source === undefined) return false;
-  const requested = ollamaModel(source, registry).registry;
-  return requested === OLLAMA_REGISTRY || requested === new URL(registry).origin;
-}
-
-function nameOf(text: string, registry: string | undefined): Name {
-  const source = sourceOf(text);
-  if (source === undefined) throw new MetalbridgeError("SourceInvalid", `${text} is not an ollama:// source`);
-  const { path, tag, registry: url } = ollamaModel(source, registry);
-  const { protocol, host } = new URL(url);
-  return { host, path, tag, isInsecure: protocol === "http:" };
-}
-
 async function pull(
   address: Address,
-  name: Name,
+  name: PulledModel,
   options: PullOptions,
   fetching: FetchOptions,
 ): Promise<void> {
-  const { host, path, tag, isInsecure } = name;
-  const model = `${isInsecure ? "http://" : ""}${host}/${path}:${tag}`;
+  const { path, tag } = name;
   const layers = new Map<string, { readonly completed: number; readonly total: number }>();
   const diskIsFull = new AbortController();
   let lastProgress = "";
@@ -131,7 +90,7 @@ async function pull(
   const silenceMs = (line?: ProgressLine): number =>
     /^(verifying|writing|removing)/.test(String(line?.status)) ? VERIFY_MS : options.stallMs;
   try {
-    await streamOllama(address, "/api/pull", { model, insecure: isInsecure }, { signal, silenceMs, onLine });
+    await streamOllama(address, "/api/pull", pullRequest(name), { signal, silenceMs, onLine });
   } catch (error) {
     fetching.signal.throwIfAborted();
     throw failureOf(error, `${path}:${tag}`);
@@ -180,7 +139,10 @@ const manifestSchema = z.object({
 });
 
 /** Reads the model from disk, without a server; undefined if any part of it is missing. */
-async function readManifest({ host, path, tag }: Name, models: string): Promise<StoredModel | undefined> {
+async function readManifest(
+  { host, path, tag }: PulledModel,
+  models: string,
+): Promise<StoredModel | undefined> {
   const text = await readFile(join(models, "manifests", host, path, tag), "utf8").catch(() => "");
   const manifest = manifestSchema.safeParse(parseJson(text));
   if (!manifest.success) return undefined;
@@ -196,7 +158,7 @@ async function readManifest({ host, path, tag }: Name, models: string): Promise<
 }
 
 /** Reads the model's files from a server that was found running; undefined if it has no such model or does not answer. */
-async function queryServer(name: Name, { during }: PullOptions): Promise<StoredModel | undefined> {
+async function queryServer(name: PulledModel, { during }: PullOptions): Promise<StoredModel | undefined> {
   const { host, path, tag } = name;
   const model = `${host}/${path}:${tag}`;
   const answer = await during((address) =>

@@ -39,7 +39,7 @@ export function classifyModel(
   const isOnVolume = desired.at === "volume" && filledBy === "Job";
   if (isOnVolume && (!onHosts || desired.source.kind === "pvc")) return { at: "onVolume" };
   try {
-    const task = taskFor(model.spec, onHosts ? FETCHED_BY_HOST : FETCHED_BY_POD, desired);
+    const task = taskFor(model.spec, onHosts, desired);
     return desired.at === "none" && desired.refusal !== undefined
       ? { ...task, notForPods: desired.refusal }
       : task;
@@ -54,7 +54,7 @@ const FETCHED_BY_POD = "source resolved; each pod or host that runs the model do
 
 function taskFor(
   spec: Model["spec"],
-  message: string,
+  onHosts: boolean,
   desired: DesiredCache,
 ): Extract<Task, { at: "onHost" | "remote" }> {
   const source = parseSource(spec.source);
@@ -62,18 +62,23 @@ function taskFor(
     return {
       at: "onHost",
       reason: "SourceResolved",
-      message: "Ollama on the host pulls the model on first use",
+      message: onHosts
+        ? "Ollama on the host pulls the model on first use"
+        : "Ollama pulls the model in each pod, when the pod starts",
       unwatched: "Ollama does not pull again; set spec.format: gguf",
     };
   // A stated checksum pins the content, and a volume keeps what was downloaded.
   const isWatched = spec.refreshPolicy === "OnChange" && spec.sha256 === undefined && desired.at !== "volume";
+  const message = onHosts ? FETCHED_BY_HOST : FETCHED_BY_POD;
   if (isRemote(source)) return { at: "remote", source, message, isWatched };
   switch (source.kind) {
     case "file":
       return {
         at: "onHost",
         reason: "ReadByHost",
-        message: `the host that runs the model reads ${source.path} in place`,
+        message: onHosts
+          ? `the host that runs the model reads ${source.path} in place`
+          : `each pod reads ${source.path} of its node in place`,
         unwatched: "the host reads the file in place",
       };
     case "pvc":

@@ -5,8 +5,9 @@ import type { Model } from "../../../src/api/model.ts";
 import { platformOf, runsOn } from "../../../src/capacity/runs-on.ts";
 import { isRemote, parseSource } from "../../../src/models/source/parse.ts";
 import { cacheClaimName } from "./cache-claim.ts";
-import type { CacheSettings } from "./contract.ts";
+import type { CacheSettings, MountedWeights } from "./contract.ts";
 import { type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
+import { isPulledByOllama } from "../../../src/engines/ollama/pulled.ts";
 
 export interface CacheRefusal {
   readonly code: ErrorCode;
@@ -86,6 +87,7 @@ function resolveCache(
   const inPlace = parseSource(model.spec.source);
   if (inPlace.kind === "pvc")
     return { at: "volume", claimName: checkClaim(inPlace.claim), isOurs: false, folder: "", source: inPlace };
+  if (isPulledInPods(model, settings) || weightsOnNode(model, settings) !== undefined) return { at: "none" };
   const claims = claimsOf(services);
   if (claims === "none") return { at: "none" };
   const source = podSource(model);
@@ -96,6 +98,14 @@ function resolveCache(
   return { at: "volume", claimName, isOurs, folder: cacheKeyOf(model), source };
 }
 
+/** True if Ollama pulls the Model when a pod starts, so that no volume has it. */
+export function isPulledInPods(
+  { spec: { source, format } }: Model,
+  { ollamaRegistry }: Partial<Pick<CacheSettings, "ollamaRegistry">> = {},
+): boolean {
+  return format !== "gguf" && isPulledByOllama(source, ollamaRegistry);
+}
+
 /** The source that pods get their weights from. Throws `SourceNotSupported`. */
 export function podSource({ spec }: Model): CacheVolumeSpec["source"] {
   const source = parseSource(spec.source);
@@ -103,13 +113,37 @@ export function podSource({ spec }: Model): CacheVolumeSpec["source"] {
   if (source.kind === "ollama" && spec.format !== "gguf")
     throw new MetalbridgeError(
       "SourceNotSupported",
-      "pods run no Ollama: set spec.format to gguf, and the weights of an ollama:// source are fetched for other runtimes",
+      "pods do not pull from this registry: set spec.format to gguf, or --ollama-registry of the controller",
     );
-  if (!isRemote(source))
-    throw new MetalbridgeError("SourceNotSupported", `pods cannot fetch ${source.kind}:// sources`, {
-      summary: "use a source that is fetched over the network, or pvc://, for models that run in pods",
+  if (!isRemote(source)) {
+    const message = `pods cannot fetch file:// sources, and ${source.path} is below none of the folders in pods.hostPaths of the chart (--host-paths)`;
+    throw new MetalbridgeError("SourceNotSupported", message, {
+      summary:
+        "use a source that is fetched over the network, or pvc://, for models that run in pods, or have an administrator allow the folder",
     });
+  }
   return source;
+}
+
+const FILE_OF_WEIGHTS = /\.(gguf|safetensors|bin|pt|pth|npz)$/i;
+
+/**
+ * Weights of a file:// source below a folder that the administrator allows; undefined for all others. The volume is that folder:
+ * the kubelet would follow links in a longer path, and refuses those in the `subPath` of a mount that lead out of the volume.
+ */
+export function weightsOnNode(
+  { spec }: Model,
+  { hostPaths = [] }: Partial<Pick<CacheSettings, "hostPaths">> = {},
+): MountedWeights | undefined {
+  const source = parseSource(spec.source);
+  if (source.kind !== "file") return undefined;
+  const allowed = hostPaths.filter((root) => source.path.startsWith(`${root}/`));
+  const [hostPath] = allowed.toSorted((one, other) => other.length - one.length);
+  if (hostPath === undefined) return undefined;
+  const segments = source.path.slice(hostPath.length + 1).split("/");
+  const file = segments.at(-1) ?? "";
+  const isFolder = spec.format !== "gguf" && !FILE_OF_WEIGHTS.test(file);
+  return { hostPath, folder: segments.slice(0, -1).join("/"), file, isFolder };
 }
 
 /** Claims that the services name; the empty string means the namespace's cache. `none` if no service reads a volume. */

@@ -189,10 +189,7 @@ export function startSeconds(sizeBytes: number | undefined): number {
 }
 
 function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
-  const check =
-    pod.healthPath === undefined
-      ? { tcpSocket: { port: PORT_NAME } }
-      : { httpGet: { path: pod.healthPath, port: PORT_NAME } };
+  const ready = checkOf(pod, pod.probes?.ready(input));
   const given = spec.probeOverrides ?? {};
   const [startup, liveness, readiness] = [given.startup, given.liveness, given.readiness].map((probe) =>
     withRendered(probe, (text) => pod.render?.(text, input) ?? text),
@@ -203,7 +200,7 @@ function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
     startupProbe: overridden(
       // As in Kubernetes: a user who sets one of the two gets the kubelet's default for the other.
       {
-        ...check,
+        ...ready,
         timeoutSeconds: 5,
         ...(times === undefined ? { periodSeconds: START_PERIOD_SECONDS, failureThreshold } : {}),
       },
@@ -212,7 +209,7 @@ function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
     livenessProbe: overridden(
       // An engine that hangs completes no request, so waiting for drainSeconds would be pointless.
       {
-        ...check,
+        ...checkOf(pod, pod.probes?.alive(input)),
         periodSeconds: 15,
         timeoutSeconds: 5,
         failureThreshold: 3,
@@ -221,10 +218,17 @@ function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
       liveness,
     ),
     readinessProbe: overridden(
-      { ...check, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
+      { ...ready, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
       readiness,
     ),
   };
+}
+
+function checkOf({ healthPath }: PodRuntime, command: readonly string[] | undefined): PassedThrough {
+  if (command !== undefined) return { exec: { command } };
+  return healthPath === undefined
+    ? { tcpSocket: { port: PORT_NAME } }
+    : { httpGet: { path: healthPath, port: PORT_NAME } };
 }
 
 const HANDLERS = ["httpGet", "tcpSocket", "exec", "grpc"];

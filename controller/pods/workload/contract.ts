@@ -3,14 +3,7 @@
 import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
-import type {
-  Deployment,
-  LeaderWorkerSet,
-  NetworkPolicy,
-  PodDisruptionBudget,
-  PodMonitor,
-  ResourceClaimTemplate,
-} from "../../../src/kube/workload-objects.ts";
+import type { Deployment, LeaderWorkerSet, NetworkPolicy, PodDisruptionBudget, PodMonitor, ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
 
 export type Term = { readonly matchExpressions?: readonly object[]; readonly [key: string]: unknown };
 
@@ -29,8 +22,10 @@ export interface PodFlavors {
 
 /** Files on a volume. `folder` is relative to the root of the volume ("" is the root); the other paths are relative to `folder`. */
 export interface MountedWeights {
-  /** Absent: the pod's own volume. */
+  /** Absent: the pod's own volume, unless there is a `hostPath`. */
   readonly claimName?: string;
+  /** The volume is this folder of the node. */
+  readonly hostPath?: string;
   readonly folder: string;
   /** File or folder that the engine opens. */
   readonly file: string;
@@ -62,6 +57,8 @@ export interface CacheSettings {
   readonly cacheAccessMode: "ReadWriteOnce" | "ReadWriteMany" | "ReadWriteOncePod";
   /** ConfigMap in the Model's namespace with key `ca.crt`. */
   readonly cacheCaConfigMap?: string;
+  /** Folders of nodes that pods may mount. */
+  readonly hostPaths?: readonly string[];
   readonly hfEndpoint: string;
   readonly ollamaRegistry?: string;
   readonly allowLoopback: boolean;

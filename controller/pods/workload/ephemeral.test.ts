@@ -158,7 +158,7 @@ test.each<[string, object, object, string, RegExp]>([
     { source: "file:///models/m.gguf" },
     { phase: "Pending", reason: "ReadByHost" },
     "SourceNotSupported",
-    /^pods cannot fetch file:\/\/ sources$/,
+    /^pods cannot fetch file:\/\/ sources, and/,
   ],
   [
     "a Model that hosts use and pods cannot",

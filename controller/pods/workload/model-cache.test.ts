@@ -7,14 +7,7 @@ import { buildCacheClaim, cacheClaimName } from "./cache-claim.ts";
 import { desiredCacheOf, needsCache } from "./cache-eligibility.ts";
 import type { CacheSettings } from "./contract.ts";
 import { desiredVolume } from "./fixtures/desired-volume.ts";
-import {
-  buildFetchJob,
-  buildFetchPolicy,
-  cacheKeyOf,
-  downloadKey,
-  fetchJobName,
-  linkOf,
-} from "./model-cache.ts";
+import { buildFetchJob, buildFetchPolicy, cacheKeyOf, downloadKey, fetchJobName, linkOf } from "./model-cache.ts";
 
 const FOLDER = new URL("golden/model-cache/", import.meta.url);
 
@@ -144,6 +137,12 @@ test("the claim is the namespace's, or the one that all services name; ephemeral
   expect(desiredCacheOf(model({ ...cpu, source: "file:///m.gguf" }), [skips], defaults)).toEqual({
     at: "none",
   });
+  const pulled = { ...cpu, source: "ollama://qwen3:8b" };
+  expect(desiredCacheOf(model(pulled), [cached, named], defaults)).toEqual({ at: "none" });
+  expect(desiredCacheOf(model({ ...pulled, format: "gguf" }), [cached], defaults).at).toBe("volume");
+  const own = { ...defaults, ollamaRegistry: "https://other.example" };
+  const elsewhere = model({ ...cpu, source: "ollama://other.example/org/m" });
+  expect(desiredCacheOf(elsewhere, [cached], own)).toEqual({ at: "none" });
   expect(desiredCacheOf(model(cpu), [cached, named], defaults)).toMatchObject({
     at: "refused",
     code: "ModelCacheAmbiguous",
@@ -153,7 +152,7 @@ test("the claim is the namespace's, or the one that all services name; ephemeral
 
 test.each<[spec: object, services: InferenceService[], code: string, message: RegExp]>([
   [{ source: "file:///m.gguf" }, [], "SourceNotSupported", /pods cannot fetch file:/],
-  [{ source: "ollama://qwen3:8b" }, [], "SourceNotSupported", /set spec\.format to gguf/],
+  [{ source: "ollama://other.example/org/m" }, [], "SourceNotSupported", /set spec\.format to gguf/],
   [{ source: "pvc://Other/m.gguf" }, [], "SourceInvalid", /not a claim's name/],
   [
     {},

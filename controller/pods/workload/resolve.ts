@@ -14,28 +14,14 @@ import type { Loading } from "../../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../../src/capacity/honored.ts";
 import { listNamedModels, type NamedModels } from "../../../src/capacity/named-models.ts";
 import { isPartlyOffloaded } from "../../../src/capacity/offload.ts";
-import {
-  type Blocked,
-  backendNotFound,
-  blockedBy,
-  formatOf,
-  usableModel,
-} from "../../../src/capacity/resolve.ts";
+import { type Blocked, backendNotFound, blockedBy, formatOf, usableModel } from "../../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../../src/engines/registry.ts";
 import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import type { ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
-import { podSource } from "./cache-eligibility.ts";
-import type {
-  GroupWorkload,
-  MountedWeights,
-  PodFlavors,
-  PodsSettings,
-  Surroundings,
-  Workload,
-  WorkloadInput,
-} from "./contract.ts";
+import { podSource, isPulledInPods, weightsOnNode } from "./cache-eligibility.ts";
+import type { GroupWorkload, MountedWeights, PodFlavors, PodsSettings, Surroundings, Workload, WorkloadInput } from "./contract.ts";
 import { type DesiredPods, desiredPodsDigest, renderedFor, type Templates } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
@@ -248,7 +234,9 @@ function weightsFor(
   { main, settings: { fetch } }: { readonly main: Model; readonly settings: PodsSettings },
 ): MountedWeights | Blocked | undefined {
   const { spec } = service;
-  if (spec.skipModelInit === true) return undefined;
+  if (spec.skipModelInit === true || (model === main && isPulledInPods(model, fetch))) return undefined;
+  const onNode = weightsOnNode(model, fetch);
+  if (onNode !== undefined) return onNode;
   if (isEphemeral(spec, model)) {
     try {
       const { needsWeights } = engineDescription(runtimeOf(service, main))?.pod ?? {};

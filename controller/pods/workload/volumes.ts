@@ -57,6 +57,8 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
   const claims = [...new Set(places.flatMap(({ weights: { claimName } }) => claimName ?? []))];
   const volumeOf = (claimName: string | undefined) =>
     claimName === undefined ? CACHE_VOLUME : `weights-${claims.indexOf(claimName)}`;
+  const hostPaths = [...new Set(places.flatMap(({ weights: { hostPath } }) => hostPath ?? []))];
+  const volumeOfNode = (hostPath: string) => `node-${hostPaths.indexOf(hostPath)}`;
   const fetching = fetchingOf(
     places.map((place) => place.weights),
     spec,
@@ -66,12 +68,16 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
   const parts = [...enginesParts(spec, pod), ...sharedMemory(spec, pod, gpus)];
   const ours: Volume[] = [
     ...claims.map((claimName) => ({ name: volumeOf(claimName), persistentVolumeClaim: { claimName } })),
+    ...hostPaths.map((folder) => ({
+      name: volumeOfNode(folder),
+      hostPath: { path: folder, type: "Directory" },
+    })),
     ...(fetching?.volumes ?? []),
     ...parts.map(({ volume }) => volume),
   ];
   const mounts: Mount[] = [
-    ...places.map(({ weights: { claimName, folder }, path }) => ({
-      name: volumeOf(claimName),
+    ...places.map(({ weights: { claimName, hostPath, folder }, path }) => ({
+      name: hostPath === undefined ? volumeOf(claimName) : volumeOfNode(hostPath),
       mountPath: path,
       readOnly: true,
       subPath: folder === "" ? undefined : folder,

@@ -78,6 +78,26 @@ test.for(inputs)("%s", async (name) => {
   await expectTaken(input.service.spec.group === undefined ? buildWorkload(input) : buildGroup(input));
 });
 
+test("a mount of the node's disk is what Pod Security privileged takes, and baseline refuses with the volume's name", async () => {
+  const { deployment } = buildWorkload(
+    inputOf({
+      service: {},
+      model: { source: "file:///srv/models/m.gguf", hardware: { accelerator: "cpu" } },
+      weights: { hostPath: "/srv/models", folder: "", file: "m.gguf" },
+    }),
+  );
+  const { metadata = {}, spec } = deployment.spec.template;
+  for (const level of ["privileged", "baseline"]) {
+    const namespace = `node-${level}`;
+    await cluster().objects.createNamespace(namespace, { "pod-security.kubernetes.io/enforce": level });
+    const account = { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "default", namespace } };
+    await cluster().objects.apply(account);
+    const pod = { apiVersion: "v1", kind: "Pod", metadata: { ...metadata, name: "p", namespace }, spec };
+    if (level === "privileged") expect(await tryOut(pod)).toHaveProperty("metadata.uid");
+    else await expect(tryOut(pod)).rejects.toThrow(/violates PodSecurity "baseline.*hostPath.*node-0/);
+  }
+});
+
 const EXAMPLES = path.join(packageRoot(), "examples/linux");
 
 test.for(readdirSync(EXAMPLES))("examples/linux/%s", async (file) => {

@@ -174,6 +174,39 @@ describe("refused", () => {
       "GateNotInPods",
       /runtime generic cannot check the API keys/,
     ],
+    [
+      "keys for Ollama",
+      { runtime: "ollama", service: { auth: { secretRef: { name: "keys" } } } },
+      "GateNotInPods",
+      /runtime ollama cannot check the API keys/,
+    ],
+    [
+      "Ollama without a mode for it",
+      { runtime: "ollama", service: { mode: "rerank" } },
+      "SettingNotSupported",
+      /no rerank API/,
+    ],
+    [
+      "a name that Ollama does not have",
+      {
+        runtime: "ollama",
+        service: { endpoint: { modelNames: [{ name: "hf.co/org/model/file.gguf" }] } },
+      },
+      "SettingNotSupported",
+      /model name hf\.co\/org\/model\/file\.gguf in spec\.endpoint/,
+    ],
+    [
+      "a split GGUF for Ollama",
+      { runtime: "ollama", status: { files: ["m-1.gguf", "m-2.gguf", "m-3.gguf"] } },
+      "EngineSettingsRefused",
+      /split into 3 files/,
+    ],
+    [
+      "a source that Ollama does not pull",
+      { runtime: "ollama", weights: undefined },
+      "WeightsNotCached",
+      /pulls only from its own registry and --ollama-registry, and spec\.source is hf:/,
+    ],
     ["no weights on a volume", { weights: undefined }, "WeightsNotCached", /reads its weights from a volume/],
     [
       "a source that the engine cannot fetch",

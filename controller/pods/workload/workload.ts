@@ -164,7 +164,10 @@ interface Parts {
   readonly hasPinnedImage: boolean;
 }
 
-function podInput({ service, model }: WorkloadInput, { pod, gpus, files, hasPinnedImage }: Parts): PodInput {
+function podInput(
+  { service, model, settings }: WorkloadInput,
+  { pod, gpus, files, hasPinnedImage }: Parts,
+): PodInput {
   const { spec } = service;
   const gguf = model.status?.gguf;
   const gpuLayers = model.spec.hardware?.gpu?.layers;
@@ -182,6 +185,7 @@ function podInput({ service, model }: WorkloadInput, { pod, gpus, files, hasPinn
     port: spec.containerPort ?? pod.port,
     accelerator: gpus.accelerator,
     gpus,
+    ollamaRegistry: settings.fetch?.ollamaRegistry,
     hasPinnedImage,
   };
 }

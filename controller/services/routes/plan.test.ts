@@ -137,6 +137,21 @@ test("the name of an adapter reaches the engine, which selects it by that name",
   expect(namesIn([chat], chat, ["style"]).known).toEqual(["chat", "style"]);
 });
 
+test.each([
+  ["Hosts", { type: "HTTP", http: { path: "/health" } }],
+  ["Pods", { type: "TCP" }],
+])("Ollama is checked on %s by what answers there: the gate, or Ollama itself", (on, expected) => {
+  const chat = service("chat", { runtime: "ollama" });
+  const given = { ...chat, status: { on } };
+  const { policy } = routeObjects({
+    service: given,
+    gateway: GATEWAY,
+    endpoints: [],
+    names: namesIn([chat]),
+  });
+  expect(policy.spec.healthCheck).toMatchObject({ active: expected });
+});
+
 test("an engine with unknown paths is checked by a connection, and TLS of the gate is verified", () => {
   const chat = service("chat", {
     runtime: "generic",

@@ -5,19 +5,8 @@ import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.
 import { engineDescription } from "../../../src/engines/registry.ts";
 import { SERVICE_HEADER } from "../../../src/gateway/headers.ts";
 import type { PublicNames } from "../../../src/gateway/public-names.ts";
-import type {
-  AIGatewayRoute,
-  AIGatewayRouteRule,
-  AIServiceBackend,
-  BackendTrafficPolicy,
-  GatewayBackend,
-} from "../../../src/kube/gateway-objects.ts";
-import {
-  AI_GATEWAY_ROUTES,
-  AI_SERVICE_BACKENDS,
-  BACKEND_TRAFFIC_POLICIES,
-  GATEWAY_BACKENDS,
-} from "../../../src/kube/kinds.ts";
+import type { AIGatewayRoute, AIGatewayRouteRule, AIServiceBackend, BackendTrafficPolicy, GatewayBackend } from "../../../src/kube/gateway-objects.ts";
+import { AI_GATEWAY_ROUTES, AI_SERVICE_BACKENDS, BACKEND_TRAFFIC_POLICIES, GATEWAY_BACKENDS } from "../../../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
 import type { GatewayName, RouteSettings } from "./config.ts";
 import type { RouteEndpoint } from "./endpoints.ts";
@@ -217,15 +206,16 @@ function policyOf({ service }: RouteInput): BackendTrafficPolicy {
 /** Health checks find a dead machine before its Lease expires. */
 function healthCheckOf({ spec, status }: InferenceService): object {
   const often = { timeout: "1s", interval: "2s", unhealthyThreshold: 2, healthyThreshold: 1 };
-  const path = healthPathOf(status?.runtime ?? spec.runtime);
+  const path = healthPathOf(status?.runtime ?? spec.runtime, status?.on);
   return path === undefined ? { type: "TCP", ...often } : { type: "HTTP", ...often, http: { path } };
 }
 
 /** Engines on hosts answer /health themselves, or the gate in front of them does. */
-function healthPathOf(runtime: InferenceService["spec"]["runtime"]): string | undefined {
+function healthPathOf(runtime: InferenceService["spec"]["runtime"], on = "Hosts"): string | undefined {
   const entry = runtime && engineDescription(runtime);
   if (entry === undefined || entry.apiPaths.length === 0) return undefined;
-  return entry.pod === undefined ? "/health" : entry.pod.healthPath;
+  const isGate = entry.pod === undefined || (entry.isSharedDaemon && on === "Hosts");
+  return isGate ? "/health" : entry.pod?.healthPath;
 }
 
 function identity(

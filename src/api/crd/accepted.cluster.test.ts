@@ -87,6 +87,12 @@ const good: readonly Good[] = [
           deviceClass: "gpu.nvidia.com",
           params: { tensorParallelSize: 2, image: "engine:1", args: ["--x"] },
         },
+        { name: "any-l40s", params: { instanceType: "g6e.xlarge" } },
+        {
+          name: "l40s-twice",
+          nodeSelector: { "node.kubernetes.io/instance-type": "g6e.xlarge" },
+          params: { instanceType: "g6e.xlarge" },
+        },
       ],
     },
   ],

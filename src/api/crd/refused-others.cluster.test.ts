@@ -93,6 +93,32 @@ const cases: readonly Case[] = [
   ],
   [
     "Model",
+    "an instance type on hosts",
+    { "spec.flavors": [{ name: "mac", hostSelector: {}, params: { instanceType: "mac2.metal" } }] },
+    /a flavor with hostSelector has only args in params/,
+  ],
+  [
+    "Model",
+    "an instance type that contradicts nodeSelector",
+    {
+      "spec.flavors": [
+        {
+          name: "l40s",
+          nodeSelector: { "node.kubernetes.io/instance-type": "g6e.xlarge" },
+          params: { instanceType: "g6e.2xlarge" },
+        },
+      ],
+    },
+    /params\.instanceType and node\.kubernetes\.io\/instance-type in nodeSelector name different types/,
+  ],
+  [
+    "Model",
+    "an instance type that is no value of a label",
+    { "spec.flavors": [{ name: "l40s", params: { instanceType: "g6e xlarge" } }] },
+    /spec\.flavors\[0\]\.params\.instanceType/,
+  ],
+  [
+    "Model",
     "a limit that is no quantity",
     { "spec.flavors": [{ name: "gpu", limits: { "nvidia.com/gpu": "two" } }] },
     /spec\.flavors\[0\]\.limits/,

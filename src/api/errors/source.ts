@@ -118,7 +118,7 @@ export const sourceErrors = {
   },
   SourceNotSupported: {
     what: "Hosts or pods cannot fetch this kind of source, or the layers of an artifact are not files.",
-    do: "use a source that is fetched over the network, such as https://, hf://, s3:// or oci://",
+    do: "use a source that is fetched over the network, such as https://, hf://, s3:// or oci://; for file:// in pods, have an administrator add the folder to pods.hostPaths of the chart",
   },
   ChecksumMismatch: {
     what: "The content does not match the checksum of the Model, or of the manifest of its source.",

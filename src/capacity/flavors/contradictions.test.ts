@@ -4,6 +4,7 @@ import type { Flavor } from "../../api/flavors.ts";
 import { inferenceServiceSchema } from "../../api/inference-service/index.ts";
 import { onHostsOf } from "./apply.ts";
 import { contradictionOf } from "./contradictions.ts";
+import { flavorsOf } from "./narrow.ts";
 
 const serviceOf = (spec: object) =>
   inferenceServiceSchema.parse({ metadata: { name: "chat" }, spec: { modelRef: "m", ...spec } });
@@ -66,4 +67,35 @@ test("a host must match both the flavor and the service", () => {
     matchLabels: { site: "a" },
     matchExpressions: [{ key: "class", operator: "In", values: ["studio"] }],
   });
+});
+
+const TYPE = "node.kubernetes.io/instance-type";
+
+test.each<[string, Omit<Flavor, "name">, Omit<Flavor, "name">]>([
+  [
+    "the only target",
+    { params: { instanceType: "g6e.xlarge" } },
+    { nodeSelector: { [TYPE]: "g6e.xlarge" }, params: undefined },
+  ],
+  [
+    "beside other labels and settings",
+    { nodeSelector: { zone: "a" }, params: { instanceType: "g6e.xlarge", tensorParallelSize: 2 } },
+    { nodeSelector: { zone: "a", [TYPE]: "g6e.xlarge" }, params: { tensorParallelSize: 2 } },
+  ],
+  ["none", two, two],
+])("an instance type is a label that nodes must have: %s", (_, flavor, expected) => {
+  const model = { spec: { source: "hf://org/m", flavors: [{ name: "f", ...flavor }] } };
+  expect(flavorsOf({}, model as Parameters<typeof flavorsOf>[1])?.flavors).toEqual([
+    { name: "f", ...expected },
+  ]);
+});
+
+test("a service that requires another instance type excludes the flavor", () => {
+  const { spec } = serviceOf({ nodeSelector: { [TYPE]: "g5.xlarge" } });
+  const flavors = [{ name: "f", params: { instanceType: "g6e.xlarge" } }];
+  const model = { spec: { source: "hf://org/m", flavors } } as Parameters<typeof flavorsOf>[1];
+  const [flavor] = flavorsOf(spec, model)?.flavors ?? [];
+  expect(flavor && contradictionOf(spec, flavor)).toMatch(
+    /instance-type=g6e\.xlarge, and spec\.nodeSelector/,
+  );
 });

@@ -1,6 +1,6 @@
 /** The flavors of a Model that a service may use, and what their limits request. Pure. */
 import { parseQuantity, type Quantity } from "../../api/fields/quantity.ts";
-import type { Flavor } from "../../api/flavors.ts";
+import { type Flavor, INSTANCE_TYPE_LABEL } from "../../api/flavors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { RunsOn } from "../../api/inference-service/rollout.ts";
 import type { Model } from "../../api/model.ts";
@@ -22,7 +22,19 @@ export function flavorsOf(
   const all = model?.spec.flavors ?? [];
   if (model === undefined || (all.length === 0 && names === undefined)) return undefined;
   const unknown = (names ?? []).filter((name) => all.every((one) => one.name !== name));
-  return { flavors: all.filter(({ name }) => names?.includes(name) ?? true), unknown };
+  const named = all.filter(({ name }) => names?.includes(name) ?? true);
+  return { flavors: named.map(withInstanceType), unknown };
+}
+
+/** Nodes are chosen by labels only, so that schedulers, provisioners and comparisons of flavors know a single form. */
+function withInstanceType(flavor: Flavor): Flavor {
+  const { instanceType, ...params } = flavor.params ?? {};
+  if (instanceType === undefined) return flavor;
+  return {
+    ...flavor,
+    nodeSelector: { ...flavor.nodeSelector, [INSTANCE_TYPE_LABEL]: instanceType },
+    params: Object.values(params).every((value) => value === undefined) ? undefined : params,
+  };
 }
 
 /** Platform of a flavor: a hostSelector selects hosts, all other targets are those of pods. */

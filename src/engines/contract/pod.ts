@@ -66,6 +66,8 @@ export interface PodInput {
   readonly port: number;
   readonly accelerator: Accelerator;
   readonly gpus: PodGPUs;
+  /** Registry of ollama:// sources without a host. Absent: Ollama's own. */
+  readonly ollamaRegistry?: string | undefined;
   /** True for the pinned image: another image may have a version that lacks some arguments. */
   readonly hasPinnedImage: boolean;
 }
@@ -101,8 +103,10 @@ export interface PodRuntime {
   readonly port: number;
   /** Default listen address. */
   readonly address: string;
-  /** HTTP path of the probes; absent if they open a TCP connection. */
+  /** HTTP path of the probes; absent if they run commands or open a TCP connection. */
   readonly healthPath?: string;
+  /** Commands of the probes: `ready` for startup and readiness, `alive` for liveness. */
+  readonly probes?: Readonly<Record<"ready" | "alive", (input: PodInput) => readonly string[]>>;
   /** Metrics on the port of the engine. */
   readonly metrics?: {
     readonly path: string;

@@ -1,9 +1,10 @@
-/** Ollama: a shared server for models of its library, on hosts. */
+/** Ollama: a shared server for models of its library on hosts, and a server of one model in pods. */
 import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { ollamaClaims } from "./claims.ts";
 import { OLLAMA_ROUTES } from "./routes.ts";
 import { OLLAMA_SETTINGS } from "./settings.ts";
+import { ollamaPod } from "./pod.ts";
 
 export const ollama: EngineDescription = {
   runtime: "ollama",
@@ -17,6 +18,7 @@ export const ollama: EngineDescription = {
     settings: OLLAMA_SETTINGS,
     claims: ollamaClaims,
   },
+  pod: ollamaPod,
   traces: {
     programs: ["ollama"],
     processes: /^ollama$/,

@@ -14,6 +14,14 @@ export const OLLAMA_SETTINGS = [
   "gpuLayers",
 ] as const satisfies readonly (keyof EngineSettings)[];
 
+/** Environment of every server that we start: models stay loaded and on disk, and nothing runs in Ollama's cloud. */
+export const SERVER_ENVIRONMENT = {
+  OLLAMA_KEEP_ALIVE: "-1",
+  OLLAMA_NOPRUNE: "1",
+  OLLAMA_NO_CLOUD: "1",
+  GIN_MODE: "release",
+} as const;
+
 const CACHE_TYPES = ["f16", "q8_0", "q4_0"];
 
 export interface OllamaSettings {

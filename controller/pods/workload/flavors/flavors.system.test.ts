@@ -16,6 +16,8 @@ import { priorityClasses } from "../priorities.ts";
 import { buildWorkload } from "../workload.ts";
 import { withStage } from "./build.ts";
 import { stageContext, stageOf } from "./stage.ts";
+import type { Model } from "../../../../src/api/model.ts";
+import { flavorsOf } from "../../../../src/capacity/flavors/narrow.ts";
 
 const why = whyNoSimulatedNodes() ?? whyNoKarpenter();
 const NS = "team-a";
@@ -33,6 +35,9 @@ function offer(name: string, product: string, price: number): NodeOffer {
   const labels = { [PRODUCT]: product, "example.com/tier": name };
   return { name, labels, price, resources: { cpu: "16", memory: "64Gi", ...GPU } };
 }
+
+const modelWith = (flavors: Flavor[]) =>
+  ({ spec: { source: "hf://org/m/m.gguf", flavors } }) as Pick<Model, "spec">;
 
 function rendered(name: string, flavors: readonly Flavor[]) {
   const input = inputOf({
@@ -128,6 +133,17 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated cloud"})`, () =
     await objects.patch("", "nodepool/silver", { spec: { limits: null } });
     await objects.apply({ ...deployment, spec: { ...deployment.spec, template } });
     expect(await tiersOf("both", 1)).toEqual(["bronze"]);
+  });
+
+  test("an instance type is what Karpenter creates, although another is cheaper", async () => {
+    const typed: Flavor = {
+      name: "typed",
+      limits: { "nvidia.com/gpu": 1 },
+      params: { instanceType: "silver" },
+    };
+    const { flavors = [] } = flavorsOf({}, modelWith([typed])) ?? {};
+    await objects.apply(rendered("typed", flavors).deployment);
+    expect(await tiersOf("typed", 1)).toEqual(["silver"]);
   });
 
   test("kube-scheduler allocates the devices of the first flavor that has free ones, and the claim names the flavor", async () => {
