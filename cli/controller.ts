@@ -111,6 +111,10 @@ function addEngineOptions(command: Command): void {
       ).choices(["None", "EnvoyAIGateway"]),
     )
     .option("--gateway-ref <namespace/name>", "Gateway for the routes of services that name none")
+    .option(
+      "--rule-labels <pairs>",
+      "labels of the objects that spec.slo makes: key=value, separated by commas",
+    )
     .option("--hosts-only", "run services on hosts only, without permissions on pods, Jobs and volumes")
     .addOption(new Option("--probe-nodes").hideHelp())
     .option("--no-probe-nodes", "run no probe pods on nodes that report too little")

@@ -67,6 +67,7 @@ const CONTROLLER: Given = {
   labelPrefix: ["flexinfer.ai/"],
   gatewayMode: ["EnvoyAIGateway"],
   gatewayRef: ["edge/main"],
+  ruleLabels: ["release=monitoring"],
 };
 const GATEWAY: Given = {
   kubeconfig: ["/k"],

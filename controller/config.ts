@@ -8,6 +8,7 @@ import { modelConfigSchema } from "./models/config.ts";
 import { OPTION_SHAPE, OPTIONS_NEED_FITNESS } from "./options/registry.ts";
 import { podsConfigSchema } from "./pods/config.ts";
 import { routesConfigSchema } from "./services/routes/config.ts";
+import { objectivesConfigSchema } from "./services/objectives/config.ts";
 
 const NEED_FITNESS = new Set(OPTIONS_NEED_FITNESS);
 
@@ -42,6 +43,7 @@ export const controllerConfigSchema = z
     ...podsConfigSchema.shape,
     ...OPTION_SHAPE,
     ...routesConfigSchema.shape,
+    ...objectivesConfigSchema.shape,
   })
   .superRefine((config, context) => {
     if (config.fitness) return;

@@ -25,6 +25,7 @@ import { createModelPass } from "./models/reconcile.ts";
 import { type OptionName, startOptions } from "./options/registry.ts";
 import { podsSettingsOf, probingOf } from "./pods/config.ts";
 import { routeSettingsOf } from "./services/routes/config.ts";
+import { ruleLabelsOf } from "./services/objectives/config.ts";
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
@@ -233,6 +234,7 @@ function partsOf(
     podsSettings: podsSettingsOf(config),
     probing: probingOf(config),
     routes: routeSettingsOf(config),
+    ruleLabels: ruleLabelsOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
   };
 }

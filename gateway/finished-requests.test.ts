@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
 import type { Log } from "../src/util/ports.ts";
 import type { FinishedRequest } from "./envoy/access-log.ts";
-import { createTlsFailures, hasReplicaFailed, requestSpeedOf, tokensOf } from "./finished-requests.ts";
+import { createTlsFailures, hasReplicaFailed, requestSpeedOf, tokensOf, countRefusal, createFinishedRequests } from "./finished-requests.ts";
+import { encodeAssignment } from "./decide/assignment.ts";
+import { createRequestMetrics } from "./metrics.ts";
+
+const nothing = () => {};
+const quiet: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing, child: () => quiet };
 
 test("a service whose certificate cannot be verified is reported once, and again after a success", () => {
   const warned: object[] = [];
@@ -78,4 +83,39 @@ test("a failed connection counts against the replica, an error of the engine or 
   expect(hasReplicaFailed(finished({ status: 502, flags: "UC,URX" }))).toBe(true);
   expect(hasReplicaFailed(finished({ status: 500 }))).toBe(false);
   expect(hasReplicaFailed(finished({ status: 0, flags: "DC" }))).toBe(false);
+});
+
+test("a refusal counts as a failed request of the service that is its cause, and of no other", () => {
+  const metrics = createRequestMetrics();
+  countRefusal(metrics, { code: "queue_full", message: "", service: "apps/chat" });
+  countRefusal(metrics, { code: "model_unavailable", message: "", service: "apps/chat" });
+  countRefusal(metrics, { code: "rate_limit_exceeded", message: "" });
+  expect([...metrics.requests.samples()].map(({ labels, value }) => [labels, value])).toEqual([
+    [{ namespace: "apps", service: "chat", code: "429" }, 1],
+    [{ namespace: "apps", service: "chat", code: "503" }, 1],
+  ]);
+  expect([...metrics.refusals.samples()]).toHaveLength(3);
+});
+
+test("the time to the first byte of a server error, which is often short, is not counted", () => {
+  const metrics = createRequestMetrics();
+  const requests = { end: () => true };
+  const process = createFinishedRequests({ requests, metrics, onUsage: nothing, log: quiet });
+  const ticket = encodeAssignment({ caller: "k", model: "apps/chat", host: "mac-1", waitedMs: 0 });
+  const line = (status: number) =>
+    JSON.stringify({
+      id: "1",
+      ticket,
+      status,
+      received: 1,
+      sent: 1,
+      start: 0,
+      duration: 10,
+      firstByte: 5,
+      usage: {},
+    });
+  process([line(200), line(404), line(503)]);
+  const counted = (one: "duration" | "firstByte") =>
+    metrics[one].get("apps/chat")?.histogram.counts.reduce((sum, count) => sum + count, 0);
+  expect([counted("duration"), counted("firstByte")]).toEqual([3, 2]);
 });

@@ -6,6 +6,7 @@ import type { TokenUsage } from "./limits/limits.ts";
 import { modelLabelsOf, observeByModel, type RequestMetrics } from "./metrics.ts";
 import type { Requests } from "./requests.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
+import { type Refusal, statusOf } from "./decide/dialect.ts";
 
 export interface FinishedRequestsPorts {
   readonly requests: Pick<Requests, "end">;
@@ -41,8 +42,17 @@ function finish(finished: FinishedRequest, { requests, metrics, onUsage }: Finis
   if (finished.attempts > 1) metrics.secondTries.add(modelLabelsOf(model));
   observeByModel(metrics.duration, model, durationMs / 1_000);
   observeByModel(metrics.wait, model, waitedMs / 1_000);
-  if (firstByteMs !== undefined) observeByModel(metrics.firstByte, model, firstByteMs / 1_000);
+  if (firstByteMs !== undefined && status < 500)
+    observeByModel(metrics.firstByte, model, firstByteMs / 1_000);
   onUsage({ caller, model, host, tokens, finished, traceParent });
+}
+
+/** A refusal that the caller has not caused is a failed request of the service. */
+export function countRefusal(metrics: RequestMetrics, refusal: Refusal): void {
+  metrics.refusals.add({ code: refusal.code });
+  const { service } = refusal;
+  if (service !== undefined)
+    metrics.requests.add({ ...modelLabelsOf(service), code: String(statusOf(refusal)) });
 }
 
 /** Average bytes per token of an English prompt. */

@@ -27,7 +27,7 @@ import { serveDecisions } from "./decide/server.ts";
 import { createDemandReporter } from "./demand.ts";
 import type { EnvoyOptions } from "./envoy/types.ts";
 import { createEnvoyProxy } from "./envoy-proxy.ts";
-import { createFinishedRequests } from "./finished-requests.ts";
+import { createFinishedRequests, countRefusal } from "./finished-requests.ts";
 import { createFolderWait, type FolderWait } from "./folder-wait.ts";
 import { userOf } from "./keys/authentication.ts";
 import { createAuthenticator } from "./keys/authenticator.ts";
@@ -244,7 +244,7 @@ function startDecisions(
     notReady: () => (folder.waitsFor() === undefined ? notReady() : "its disk"),
     whenOpen: envoy.whenOpen,
     onDecision: (decision) => {
-      if (decision.at === "refused") metrics.refusals.add({ code: decision.refusal.code });
+      if (decision.at === "refused") countRefusal(metrics, decision.refusal);
     },
     log,
     signal,

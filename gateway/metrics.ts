@@ -1,19 +1,13 @@
 /** The gateway's metrics: requests, queues, keys, usage, and those of the process. */
 import type { UsageRow } from "../src/gateway/usage.ts";
-import {
-  flag,
-  type Histogram,
-  type Labels,
-  type MetricFamily,
-  sampleIfKnown,
-} from "../src/http/metrics/family.ts";
+import { flag, type Histogram, type Labels, type MetricFamily, sampleIfKnown } from "../src/http/metrics/family.ts";
 import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import type { Models } from "./models/models.ts";
 import type { ModelQueues } from "./queue/queues.ts";
+import { FIRST_BYTE_METRIC, LATENCY_BUCKETS, REQUESTS_METRIC } from "../src/gateway/indicators.ts";
 
-const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const MODEL = ["namespace", "service"];
 const USAGE = ["key", "namespace", "service", "host"];
 
@@ -45,7 +39,7 @@ export function createRequestMetrics(): RequestMetrics {
 export function observeByModel(histograms: ByModel, model: string, seconds: number): void {
   let entry = histograms.get(model);
   if (entry === undefined) {
-    entry = { labels: modelLabelsOf(model), histogram: createHistogram(SECONDS) };
+    entry = { labels: modelLabelsOf(model), histogram: createHistogram(LATENCY_BUCKETS) };
     histograms.set(model, entry);
   }
   observeValue(entry.histogram, seconds);
@@ -77,9 +71,9 @@ export interface GatewayFacts extends UsageFacts {
 
 export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   {
-    name: "metalbridge_gateway_requests_total",
+    name: REQUESTS_METRIC,
     type: "counter",
-    help: "Finished requests by service and status code; code 0 is a client that left before the response.",
+    help: "Requests by service and status code, including those refused because the service had no replica or no room (503, 429); code 0 is a client that left before the response.",
     labels: [...MODEL, "code"],
     read: ({ metrics }) => metrics.requests.samples(),
   },
@@ -97,13 +91,17 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
     labels: ["code"],
     read: ({ metrics }) => metrics.refusals.samples(),
   },
-  histogram("request_duration_seconds", "Time from the arrival of a request to its end.", "duration"),
   histogram(
-    "time_to_first_byte_seconds",
-    "Time from the arrival to the first byte of the response.",
+    "metalbridge_gateway_request_duration_seconds",
+    "Time from the arrival of a request to its end.",
+    "duration",
+  ),
+  histogram(
+    FIRST_BYTE_METRIC,
+    "Time from the arrival to the first byte of the response; not of server errors.",
     "firstByte",
   ),
-  histogram("queue_wait_seconds", "Time that requests waited for a replica.", "wait"),
+  histogram("metalbridge_gateway_queue_wait_seconds", "Time that requests waited for a replica.", "wait"),
   queueGauge("queued_requests", "Requests that wait for a replica.", (queue) => queue.waiting),
   queueGauge(
     "requests_in_flight",
@@ -200,7 +198,7 @@ function histogram(
   key: "duration" | "firstByte" | "wait",
 ): MetricFamily<GatewayFacts> {
   return {
-    name: `metalbridge_gateway_${name}`,
+    name,
     type: "histogram",
     help,
     labels: MODEL,

@@ -48,15 +48,9 @@ import { writeStatus } from "../services/status.ts";
 import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
 import { leaderFacts } from "./leader-facts.ts";
 import { type JoinedOptions, joinOptions } from "./options.ts";
-import {
-  type CorePasses,
-  createQueues,
-  enqueueAll,
-  enqueueScaled,
-  type Queues,
-  startQueues,
-} from "./queues.ts";
+import { type CorePasses, createQueues, enqueueAll, enqueueScaled, type Queues, startQueues } from "./queues.ts";
 import { createPaths } from "./service-paths.ts";
+import type { RuleLabels } from "../services/objectives/config.ts";
 
 export interface LeadOptions extends WatchOptions {
   /** Takes what passes over services would write. Absent: they write it. */
@@ -73,6 +67,7 @@ export interface LeadOptions extends WatchOptions {
   readonly createModelPass: (ports: ModelPassPorts) => ReconcileModel;
   readonly probing: NodeProbesOptions["probing"];
   readonly routes: RouteSettings;
+  readonly ruleLabels: RuleLabels;
   /** What options add to the leader's work. */
   readonly options: readonly Pick<OptionPart, "queue" | "lead">[];
   /** Called when watches have started. More may follow. */
@@ -259,6 +254,7 @@ function passesOf(
     idle,
     autoscaling: added.autoscaling.settings,
     routes: options.routes,
+    ruleLabels: options.ruleLabels,
     lastStatus,
     writeStatus: (service, status) => writeStatus({ ...ports, lastStatus }, service, status),
     ...options.dryRun,

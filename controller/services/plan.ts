@@ -13,7 +13,7 @@ export type PassStep = Because &
     | { readonly do: "keep"; readonly steps: readonly PathStep[] }
     /** If the path finds a Service of another owner: a slice of its name would send its traffic to our engines. */
     | { readonly do: "yieldName"; readonly steps: readonly ServiceStep[] }
-    | { readonly do: "scale" }
+    | { readonly do: "scale" | "watchObjective" }
     | { readonly do: "writeStatus"; readonly elsewhere: ConditionUpdate | undefined }
     /** If the service needs the replicas of no other path any more. */
     | { readonly do: "leave"; readonly steps: readonly ServiceStep[] }
@@ -47,6 +47,7 @@ export function planServicePass({ live: { own }, chosen, paths, route }: PassInp
       because: "a Service of another owner may have the name",
     },
     { do: "scale", because: "the autoscaler follows the path and the runtime" },
+    { do: "watchObjective", because: "alerts watch the service level objective of the spec" },
     { do: "writeStatus", elsewhere, because: "the status reports the steps before it" },
     { do: "leave", steps: leaving, because: "the chosen path serves" },
   ];

@@ -10,6 +10,7 @@ import type { ForeignServices } from "./foreign-services.ts";
 import type { NamespaceReader } from "./model-names.ts";
 import type { RoutePorts } from "./routes/route.ts";
 import type { StatusPorts } from "./status.ts";
+import type { ObjectivePorts } from "./objectives/objective.ts";
 
 /** Live performance of services. */
 export interface ServicePerformance {
@@ -20,7 +21,11 @@ export interface ServicePerformance {
   readonly forget: (key: string) => void;
 }
 
-export interface ServicePorts extends ScalingPorts, RoutePorts, Pick<StatusPorts, "lastStatus"> {
+export interface ServicePorts
+  extends ScalingPorts,
+    RoutePorts,
+    ObjectivePorts,
+    Pick<StatusPorts, "lastStatus"> {
   readonly writeStatus: (service: InferenceService, status: InferenceServiceStatus) => Promise<void>;
   readonly foreign: ForeignServices;
   readonly namespaces: NamespaceReader;

@@ -24,6 +24,7 @@ import { needsNoOtherPath, type PassInput, type PassStep, planServicePass } from
 import type { ServicePorts } from "./ports.ts";
 import { planRoute } from "./routes/route.ts";
 import { knownStatus } from "./status.ts";
+import { planObjective, unhonoredObjective } from "./objectives/objective.ts";
 
 /** Delay before the next check while the watches are behind. */
 const BEHIND_MS = 1_000;
@@ -85,6 +86,7 @@ function observePass(
 interface PassRun {
   result?: PathResult;
   gateway?: InferenceServiceStatus["gateway"];
+  objective?: ConditionUpdate | undefined;
   readonly conditions: ConditionUpdate[];
   rejections: number;
   namesAfterMs?: number | undefined;
@@ -133,6 +135,11 @@ async function applyStep(ports: ServicePorts, pass: Pass, run: PassRun, step: Pa
       run.conditions.push(...scaling.report(await applyCounted(ports, run, scaling.steps)));
       return;
     }
+    case "watchObjective": {
+      const objective = planObjective(ports, live);
+      run.objective = objective.report(await applyCounted(ports, run, objective.steps));
+      return;
+    }
     case "writeStatus":
       return report(ports, pass, run, step.elsewhere);
     case "leave":
@@ -172,7 +179,10 @@ async function report(
   const { status, allocatedFlavor } = resultOf(run);
   const flavorReport = withAllocation(flavor.report, live, allocatedFlavor);
   const moved = needsNoOtherPath(status) ? undefined : elsewhere;
+  const { objective } = run;
+  const ofObjective = [objective, unhonoredObjective(objective, status.conditions)];
   const found = [...run.conditions, ...names.conditions, idle.condition, moved, flavorReport?.condition];
+  found.push(...ofObjective);
   const updates = found.filter((update) => update !== undefined);
   const conditions = withConditions(service, status.conditions, updates, nowIso);
   const message = moved && truncate(`${moved.message}; ${status.message ?? ""}`, MAX_MESSAGE);

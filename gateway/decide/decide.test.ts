@@ -170,6 +170,9 @@ test.each([
   const decision = await rig(given).ask(question);
   expect(decision).toMatchObject({ at: "refused", refusal: { code } });
   expect(decision.at === "refused" ? decision.refusal.retryAfterSeconds : 0).toBe(retryAfterSeconds);
+  // If the cause is the caller, it is no failure of the service.
+  const service = code === "model_unavailable" ? "apps/chat" : undefined;
+  expect(decision.at === "refused" ? decision.refusal.service : "granted").toBe(service);
 });
 
 test("a service with HTTPS is served by a gateway that can verify it, and has a certificate where one is required", async () => {
@@ -182,7 +185,11 @@ test("a service with HTTPS is served by a gateway that can verify it, and has a 
   expect(await asked({}, false)).toMatchObject(granted);
   expect(await asked(mutual, true)).toMatchObject(granted);
   expect(await asked(mutual, false)).toMatchObject({
-    refusal: { code: "model_unavailable", message: expect.stringContaining("--upstream-cert") },
+    refusal: {
+      code: "model_unavailable",
+      service: "apps/chat",
+      message: expect.stringContaining("--upstream-cert"),
+    },
   });
 });
 
@@ -192,7 +199,11 @@ test("a model that does not become ready in time is refused with its phase, and 
   await new Promise(setImmediate);
   clock.advance(10_000);
   expect(await held).toMatchObject({
-    refusal: { code: "queue_timeout", message: expect.stringContaining("its phase is WaitingForCapacity") },
+    refusal: {
+      code: "queue_timeout",
+      service: "apps/chat",
+      message: expect.stringContaining("its phase is WaitingForCapacity"),
+    },
   });
   expect(ended).toEqual(["r1/1"]);
 });
@@ -220,7 +231,7 @@ test.each([
   "a service that starts nothing because of %s is refused at once, also what waits",
   async (_, status, cause) => {
     const refused = {
-      refusal: { code: "model_unavailable", message: expect.stringContaining(cause) },
+      refusal: { code: "model_unavailable", service: "apps/chat", message: expect.stringContaining(cause) },
     };
     const { ask, report } = rig({ isReady: false, status: { phase: "Pending" } });
     const held = ask();
@@ -268,7 +279,7 @@ test("a service that serves while something is missing gets requests", async () 
 test("a full queue asks clients to retry after at most 60 s, which their libraries still honor", async () => {
   const { ask, queues } = rig();
   for (let index = 0; index <= 256; index += 1) void ask({ id: `q${index}` });
-  const refused = { refusal: { code: "queue_full", retryAfterSeconds: 60 } };
+  const refused = { refusal: { code: "queue_full", service: "apps/chat", retryAfterSeconds: 60 } };
   expect(await ask({ id: "last" })).toMatchObject(refused);
   expect(queues.get("apps/chat")?.waiting).toBe(256);
 });

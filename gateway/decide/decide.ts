@@ -12,15 +12,7 @@ import type { ModelQueues } from "../queue/queues.ts";
 import type { Requests, StartResult } from "../requests.ts";
 import { readTraceParent } from "../telemetry/span.ts";
 import { encodeAssignment } from "./assignment.ts";
-import {
-  type Call,
-  type CheckedRequest,
-  INFERENCE_PATHS,
-  promptPrefix,
-  readCall,
-  readPath,
-  readWaitSeconds,
-} from "./call.ts";
+import { type Call, type CheckedRequest, INFERENCE_PATHS, promptPrefix, readCall, readPath, readWaitSeconds } from "./call.ts";
 import type { Dialect, Refusal } from "./dialect.ts";
 import { permissionsOf, resolveServedModel } from "./resolve.ts";
 
@@ -155,11 +147,11 @@ export class Decider {
     if ("code" in model) return model;
     if (model.tlsName !== undefined && !upstreamTls.hasTrust) {
       const message = `${model.key} serves HTTPS, and this gateway has no CA to verify it. Ask an administrator to start the gateway with --upstream-ca (gateway.upstream.caSecretName in the chart).`;
-      return { code: "model_unavailable", message };
+      return { code: "model_unavailable", message, service: model.key };
     }
     if (model.needsClientCertificate && !upstreamTls.hasCertificate) {
       const message = `${model.key} requires a client certificate, and this gateway has none. Ask an administrator to start the gateway with --upstream-cert and --upstream-key (gateway.upstream.tlsSecretName in the chart).`;
-      return { code: "model_unavailable", message };
+      return { code: "model_unavailable", message, service: model.key };
     }
     if (model.paths === undefined || model.paths.has(call.path)) return model;
     const message = `${call.path} is not supported by the engine of ${model.key} (${model.runtime}). It answers: ${[...model.paths].filter((path) => INFERENCE_PATHS.has(path)).join(", ")}.`;
@@ -231,12 +223,14 @@ function slotRefusal(
   switch (slot.at) {
     case "full":
       return {
+        service: model.key,
         code: "queue_full",
         message: `The queue of ${model.key} is full: ${slot.waiting} requests are waiting. Retry later, or add replicas.`,
         retryAfterSeconds,
       };
     case "timeout":
       return {
+        service: model.key,
         code: "queue_timeout",
         message:
           model.state === "ready"
@@ -246,6 +240,7 @@ function slotRefusal(
       };
     case "off":
       return {
+        service: model.key,
         code: "model_unavailable",
         message: `${model.key} has no replicas: ${model.reason ?? "it was stopped"}. Its owner can see more with metalbridge describe isvc/${model.name} -n ${model.namespace}.`,
       };

@@ -38,6 +38,12 @@ export interface Refusal {
   readonly retryAfterSeconds?: number | undefined;
   /** Methods of the path, for `method_not_allowed`. */
   readonly allow?: string;
+  /** `namespace/name` of the service that cannot serve the request. Absent if the caller is the cause. */
+  readonly service?: string;
+}
+
+export function statusOf({ code }: Pick<Refusal, "code">): number {
+  return KINDS[code].status;
 }
 
 export interface RefusalResponse {

@@ -48,5 +48,6 @@ async function readKey(
     code: "model_unavailable",
     message: `${service} requires an API key, and ${why}.`,
     retryAfterSeconds: 5,
+    service,
   };
 }

@@ -22,6 +22,7 @@ import { routeErrors } from "../../src/api/errors/routes.ts";
 import { sourceErrors } from "../../src/api/errors/source.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { escapeCell, markdownTable } from "./markdown.ts";
+import { objectiveErrors } from "../../src/api/errors/objectives.ts";
 
 const catalog: Readonly<Record<string, ErrorEntry>> = errorCatalog;
 
@@ -34,6 +35,7 @@ const sections: readonly Section[] = [
   ["Pods", podErrors],
   ["Autoscaling", autoscalingErrors],
   ["Idle services", idleErrors],
+  ["Service level objectives", objectiveErrors],
   ["Placement", placementErrors],
   ["BackendRuntimes", backendErrors],
   ["Gateway", gatewayErrors],

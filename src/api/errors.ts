@@ -19,6 +19,7 @@ import { replicaErrors } from "./errors/replica.ts";
 import { rolloutErrors } from "./errors/rollout.ts";
 import { routeErrors } from "./errors/routes.ts";
 import { sourceErrors } from "./errors/source.ts";
+import { objectiveErrors } from "./errors/objectives.ts";
 
 export const errorCatalog = {
   ...sourceErrors,
@@ -37,6 +38,7 @@ export const errorCatalog = {
   ...backendErrors,
   ...benchmarkErrors,
   ...idleErrors,
+  ...objectiveErrors,
   ...routeErrors,
   ...gatewayErrors,
   ...consoleErrors,

@@ -40,6 +40,8 @@ export const LABEL_GATEWAY_KEY = "metalbridge.dev/gateway-key";
 export const LABEL_USAGE = "metalbridge.dev/gateway-usage";
 export const LABEL_USAGE_DAY = "metalbridge.dev/usage-day";
 export const LABEL_USAGE_MONTH = "metalbridge.dev/usage-month";
+/** On the rules of a service level objective that the controller makes; Pyrra copies the other labels to its own. */
+export const LABEL_SLO_RULES = "metalbridge.dev/slo-rules";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
 export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
 export const SLICE_MANAGED_BY = "agent.metalbridge.dev";

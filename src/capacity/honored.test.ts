@@ -26,7 +26,6 @@ test("on hosts the fields of pods are named", () => {
   expect(unhonoredFields(asked, "Hosts", "llamacpp")).toEqual([
     "spec.image",
     "spec.nodeSelector",
-    "spec.slo",
     "spec.tolerations",
   ]);
 });
@@ -158,7 +157,7 @@ test("on Linux the choice of hosts is named", () => {
 
 test("on Linux the fields that no version has in pods are named", () => {
   const asked = spec({ slo: { objective: "99" }, modelRevision: "main" });
-  expect(unhonoredFields(asked, "Pods", "vllm")).toEqual(["spec.modelRevision", "spec.slo"]);
+  expect(unhonoredFields(asked, "Pods", "vllm")).toEqual(["spec.modelRevision"]);
 });
 
 test.for([

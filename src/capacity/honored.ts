@@ -44,7 +44,6 @@ function onHosts(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     "inFlightProbe",
     "tty",
     ...PODS_ONLY,
-    "slo",
   ];
   return [
     ...fields.filter((field) => !honored.includes(field) && isSet(spec, field)),
@@ -87,7 +86,7 @@ const RUNTIME_FIELDS = [
 ];
 
 /** Not implemented in pods yet. */
-const NOT_IMPLEMENTED = ["slo", "modelRevision"];
+const NOT_IMPLEMENTED = ["modelRevision"];
 
 /** A LeaderWorkerSet cannot be paused, and the age of a pod is not that of its group. */
 const NOT_IN_GROUPS = ["rolloutPolicy", "maxPodLifetimeSeconds", "maxPodLifetimeIdleTimeoutSeconds"];

@@ -1,50 +1,8 @@
 /** Built-in kinds of Kubernetes that Metalbridge reads or writes. */
-import type {
-  AIGatewayRoute,
-  AIServiceBackend,
-  BackendTrafficPolicy,
-  GatewayBackend,
-  HttpRoute,
-} from "./gateway-objects.ts";
-import type {
-  AccessReview,
-  ApiService,
-  ConfigMap,
-  ControllerRevision,
-  EndpointSlice,
-  KubeEvent,
-  Lease,
-  Namespace,
-  Role,
-  RoleBinding,
-  Secret,
-  SelfReview,
-  Service,
-  SubjectAccessReview,
-  TokenReview,
-  ValidatingWebhooks,
-} from "./objects.ts";
+import type { AIGatewayRoute, AIServiceBackend, BackendTrafficPolicy, GatewayBackend, HttpRoute } from "./gateway-objects.ts";
+import type { AccessReview, ApiService, ConfigMap, ControllerRevision, EndpointSlice, KubeEvent, Lease, Namespace, Role, RoleBinding, Secret, SelfReview, Service, SubjectAccessReview, TokenReview, ValidatingWebhooks } from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
-import type {
-  Deployment,
-  HorizontalPodAutoscaler,
-  Job,
-  KindDefinition,
-  LeaderWorkerSet,
-  NetworkPolicy,
-  Node,
-  PersistentVolumeClaim,
-  Pod,
-  PodDisruptionBudget,
-  PodMonitor,
-  PriorityClass,
-  QueueWorkload,
-  ResourceClaim,
-  ResourceClaimTemplate,
-  ResourceSlice,
-  ScaledObject,
-  StorageClass,
-} from "./workload-objects.ts";
+import type { Deployment, HorizontalPodAutoscaler, Job, KindDefinition, LeaderWorkerSet, NetworkPolicy, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodMonitor, PriorityClass, QueueWorkload, ResourceClaim, ResourceClaimTemplate, ResourceSlice, ScaledObject, StorageClass, PrometheusRule, ServiceLevelObjective } from "./workload-objects.ts";
 
 const RBAC = "rbac.authorization.k8s.io";
 const ADMISSION = "admissionregistration.k8s.io";
@@ -132,6 +90,12 @@ export const AI_GATEWAY_ROUTES: Kind<AIGatewayRoute> = {
 export const HTTP_ROUTES: Kind<HttpRoute> = inNamespace("gateway.networking.k8s.io", "HTTPRoute");
 /** A kind of the Prometheus operator, which many clusters do not have. */
 export const POD_MONITORS: Kind<PodMonitor> = inNamespace("monitoring.coreos.com", "PodMonitor");
+/** Kinds for rules of Prometheus, which many clusters do not have: of its operator, and of Pyrra. */
+export const PROMETHEUS_RULES: Kind<PrometheusRule> = inNamespace("monitoring.coreos.com", "PrometheusRule");
+export const SERVICE_LEVEL_OBJECTIVES: Kind<ServiceLevelObjective> = {
+  ...inNamespace<ServiceLevelObjective>("pyrra.dev", "ServiceLevelObjective"),
+  version: "v1alpha1",
+};
 /** A kind of Kueue, which many clusters do not have. */
 export const QUEUE_WORKLOADS: Kind<QueueWorkload> = {
   ...inNamespace<QueueWorkload>("kueue.x-k8s.io", "Workload"),

@@ -326,6 +326,26 @@ export interface PodMonitor extends KubeObject {
   spec: { selector: LabelSelector; podMetricsEndpoints: readonly Open[] };
 }
 
+/** A recording rule or an alert. */
+export interface PrometheusRuleEntry {
+  record?: string;
+  alert?: string;
+  expr: string;
+  labels: Readonly<Record<string, string>>;
+  annotations?: Readonly<Record<string, string>>;
+}
+
+export interface PrometheusRule extends KubeObject {
+  spec: {
+    groups: readonly { name: string; interval?: string; rules: readonly PrometheusRuleEntry[] }[];
+  };
+}
+
+/** pyrra.dev/v1alpha1. The metrics of `indicator` are selectors without functions. */
+export interface ServiceLevelObjective extends KubeObject {
+  spec: { description: string; target: string; window: string; indicator: Open };
+}
+
 /** kueue.x-k8s.io/v1beta2: the request of a pod, or of a group of pods, for quota. */
 export interface QueueWorkload extends KubeObject {
   status?: { conditions?: readonly StatusCondition[] };

@@ -22,6 +22,7 @@ import { root } from "../docs/pages.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { CHART, type ChartObject, helmIn, helmProgram, lint, needsHelm, objectsOf, render } from "./helm.ts";
 import { layOut } from "./image.ts";
+import { objectivesConfigSchema } from "../../controller/services/objectives/config.ts";
 
 interface DaemonSet {
   readonly spec: {
@@ -79,6 +80,7 @@ test("the controller's flags are values, but for those that a pod settles itself
     benchmarksConfigSchema,
     externalMetricsConfigSchema,
     routesConfigSchema,
+    objectivesConfigSchema,
   ].flatMap(({ shape }) => Object.keys(shape));
   const flags = configKeys(controllerConfigSchema)
     .map(({ key }) => key)

@@ -29,6 +29,7 @@ import { createScriptedAgents, type ScriptedAgentOptions, type ScriptedAgents } 
 import { createSnapshots, type Snapshots } from "./snapshots.ts";
 import { createStandingClock, type SteppedClock } from "./stepped-clock.ts";
 import { createSteppedQueues, type SteppedQueues } from "./stepped-queues.ts";
+import { ruleLabelsOf } from "../../controller/services/objectives/config.ts";
 
 /** Passes over one key in one `settle`, of which the largest test needs a tenth. */
 const MAX_PASSES = 200;
@@ -242,6 +243,7 @@ async function startStepped({ flags, log = quietLog, clock, ...options }: Steppe
       podsSettings: podsSettingsOf(config),
       probing: probingOf(config),
       routes: routeSettingsOf(config),
+      ruleLabels: ruleLabelsOf(config),
       options: parts,
       // Models are input here: their status is written by the test.
       createModelPass: () => async () => undefined,

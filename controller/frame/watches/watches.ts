@@ -21,39 +21,24 @@ import { publicSource } from "../../../src/models/source/parse.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { type Owned, type OwnedKind, ownedKinds, ownedRow, ownerOf, perOwnedKind } from "../owned/kinds.ts";
 import { type BackendWatches, startBackendWatches } from "./backend-watches.ts";
-import type {
-  ChangeHandlers,
-  Emit,
-  LeaseObserver,
-  StartWatch,
-  WatchedPaths,
-  WatchOptions,
-} from "./contract.ts";
+import type { ChangeHandlers, Emit, LeaseObserver, StartWatch, WatchedPaths, WatchOptions } from "./contract.ts";
 import { groupKindOf } from "./group-kind.ts";
-import {
-  createPodGroupings,
-  groupOf,
-  type PodGroupings,
-  type PodWatches,
-  startPodWatches,
-} from "./pod-watches.ts";
-import {
-  areRoutesInstalled,
-  hasReadyReplicas,
-  ROUTE_OBJECTS,
-  type RouteKinds,
-  type RouteWatches,
-  relistRoutes,
-  routeKindsOf,
-  startRouteWatches,
-} from "./route-watches.ts";
+import { createPodGroupings, groupOf, type PodGroupings, type PodWatches, startPodWatches } from "./pod-watches.ts";
+import { areRoutesInstalled, hasReadyReplicas, ROUTE_OBJECTS, type RouteKinds, type RouteWatches, relistRoutes, routeKindsOf, startRouteWatches } from "./route-watches.ts";
 import { specVersionOf } from "./spec-version.ts";
+import { isInstalled, OBJECTIVE_OBJECTS, type ObjectiveWatches, startObjectiveWatches } from "./objective-watches.ts";
 
 type OwnedWatches = { readonly [K in OwnedKind]: Reflector<Owned[K]> };
 type OwnedGroupings = { readonly [K in OwnedKind]: Grouping<Owned[K]> };
 
 /** The watches. An optional kind is empty if the cluster lacks it, and nothing waits for its first list. */
-export interface Watches extends OwnedWatches, PodWatches, BackendWatches, RouteWatches, Groupings {
+export interface Watches
+  extends OwnedWatches,
+    PodWatches,
+    BackendWatches,
+    RouteWatches,
+    ObjectiveWatches,
+    Groupings {
   /** Unknown until the objects of routes are in the cache. */
   readonly routeKinds: () => RouteKinds;
   readonly models: Reflector<Model>;
@@ -105,9 +90,11 @@ export function startWatches(
     if (groupKindOf(ofPodsOnly).at === "installed") watches.groups.relist();
   });
   const ofRoutes = startRouteWatches(start, emit, () => relistRoutes(watches));
+  const ofObjectives = startObjectiveWatches(start, emit, (what) => watches[what].relist());
   const watches: Watches = {
     ...groupings,
-    ...startOwned({ start, ofPods, ...ofPodsOnly, ...ofRoutes }, groupings, emit),
+    ...startOwned({ start, ofPods, ...ofPodsOnly, ...ofRoutes, ...ofObjectives }, groupings, emit),
+    ...ofObjectives,
     ...ofPodsOnly,
     ...ofRoutes,
     routeKinds: () => routeKindsOf(watches),
@@ -182,13 +169,13 @@ function sharersOf({ namesOf, sharesOf }: PublicNames, key: string): readonly st
 
 type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;
 
-interface OwnedStart extends Pick<Watches, "groupKind" | "routeKind"> {
+interface OwnedStart extends Pick<Watches, "groupKind" | "routeKind" | "objectiveKinds"> {
   readonly start: StartWatch;
   readonly ofPods: StartWatch;
 }
 
 function startOwned(
-  { start, ofPods, groupKind, routeKind }: OwnedStart,
+  { start, ofPods, groupKind, routeKind, objectiveKinds }: OwnedStart,
   { ofService, replicasOfHost, slicesOfHost }: Groupings,
   emit: Emit,
 ): OwnedWatches {
@@ -213,6 +200,9 @@ function startOwned(
   const installed: { readonly [K in OwnedKind]?: () => boolean } = {
     groups: () => groupKindOf({ groupKind }).at === "installed",
     ...Object.fromEntries(ROUTE_OBJECTS.map((what) => [what, () => areRoutesInstalled(routeKind)])),
+    ...Object.fromEntries(
+      OBJECTIVE_OBJECTS.map((what) => [what, () => isInstalled({ objectiveKinds }, what)]),
+    ),
   };
   return perOwnedKind((what) => {
     const { kind, selector = LABEL_SERVICE_UID, isForPods, isOptional } = ownedRow(what);

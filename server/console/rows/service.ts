@@ -13,14 +13,7 @@ import { tokensPerRequest } from "../../../src/engines/contract/pod.ts";
 import { hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
 import { downloadWord } from "../../../src/verdicts/download.ts";
 import { phaseSince } from "../../../src/verdicts/replica.ts";
-import {
-  attentionOf,
-  type BadCondition,
-  type CommandNames,
-  conditionFinding,
-  endsByItself,
-  type Finding,
-} from "./attention.ts";
+import { attentionOf, type BadCondition, type CommandNames, conditionFinding, endsByItself, type Finding } from "./attention.ts";
 
 export interface ServiceObjects {
   readonly service: InferenceService;
@@ -97,6 +90,7 @@ const WARNINGS: readonly BadCondition[] = [
   { type: "ModelNamesAccepted", bad: "False", level: "warn" },
   { type: "GatewayReady", bad: "False", level: "warn" },
   { type: "ScalingActive", bad: "False", level: "warn" },
+  { type: "SLOReady", bad: "False", level: "warn" },
 ];
 
 function serviceAttention({ service, replicas }: ServiceObjects): Attention | undefined {

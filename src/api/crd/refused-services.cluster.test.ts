@@ -282,6 +282,15 @@ const cases: readonly Case[] = [
     { "spec.slo": { objective: "99", indicator: "latency" } },
     /slo\.latencyThreshold/,
   ],
+  ["objective of 100", { "spec.slo": { objective: "100" } }, /spec\.slo\.objective/],
+  [
+    "name that no object can have",
+    { "spec.slo": { objective: "99", name: "Fast answers" } },
+    /spec\.slo\.name/,
+  ],
+  ["window below an hour", { "spec.slo": { objective: "99", window: "59m" } }, /slo\.window must be from 1h/],
+  ["window without length", { "spec.slo": { objective: "99", window: "0d" } }, /slo\.window must be from 1h/],
+  ["window above a year", { "spec.slo": { objective: "99", window: "53w" } }, /slo\.window must be from 1h/],
   ["window without a unit", { "spec.slo": { objective: "99", window: "28" } }, /spec\.slo\.window/],
   [
     "GPU share above 0.99",

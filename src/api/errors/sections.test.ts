@@ -19,6 +19,7 @@ import { replicaErrors } from "./replica.ts";
 import { rolloutErrors } from "./rollout.ts";
 import { routeErrors } from "./routes.ts";
 import { sourceErrors } from "./source.ts";
+import { objectiveErrors } from "./objectives.ts";
 
 const sections = [
   sourceErrors,
@@ -32,6 +33,7 @@ const sections = [
   backendErrors,
   benchmarkErrors,
   idleErrors,
+  objectiveErrors,
   gatewayErrors,
   consoleErrors,
   rolloutErrors,

@@ -141,28 +141,39 @@ export const sloSchema = z
     window: z
       .string()
       .max(16)
-      .regex(/^[0-9]+[mhdw]$/)
-      .describe("Evaluation window, for example 28d. Defaults to 28d.")
+      .regex(/^[0-9]{1,6}[mhdw]$/)
+      .describe(
+        "Evaluation window, from 1h to 52w, for example 28d; the windows of the alerts are parts of it. Defaults to 28d.",
+      )
       .default("28d"),
     indicator: z
       .enum(["availability", "latency"])
       .describe(
-        "Indicator of good requests: availability counts requests that were answered, latency those that were answered within latencyThreshold.",
+        "Indicator of good requests: availability counts requests that were answered without a server error and without a full queue, latency those whose response began within latencyThreshold.",
       )
       .default("availability"),
     latencyThreshold: z
       .string()
       .max(16)
       .regex(/^[0-9]+(\.[0-9]+)?(ms|s|m)$/)
-      .describe("Maximum latency of a good request, for example 500ms. Required with indicator latency.")
+      .describe(
+        "Maximum time to the first byte of a good response, for example 500ms. Required with indicator latency. Values between two buckets of the gateway's histogram (50ms, 100ms, 250ms, 500ms, 1s, 2500ms, 5s, 10s, 30s, 60s, 300s) count as the larger one.",
+      )
       .optional(),
-    name: nonEmpty(63).describe("Name of the objective. Defaults to the name of the service.").optional(),
+    name: nonEmpty(63)
+      .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
+      .describe("Name of the objective, and of its object. Defaults to the name of the service.")
+      .optional(),
   })
   .meta({
     "x-kubernetes-validations": [
       {
         rule: "self.indicator != 'latency' || has(self.latencyThreshold)",
         message: "slo.latencyThreshold is needed with slo.indicator latency",
+      },
+      {
+        rule: "!has(self.window) || [int(self.window.find('^[0-9]+')) * {'m': 1, 'h': 60, 'd': 1440, 'w': 10080}[self.window.find('[mhdw]$')]].all(minutes, minutes >= 60 && minutes <= 524160)",
+        message: "slo.window must be from 1h to 52w",
       },
     ],
   });

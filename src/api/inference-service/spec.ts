@@ -77,7 +77,7 @@ export const inferenceServiceSpecSchema = z
     auth: authSchema.describe("API key that clients must send. If absent, no key is required.").optional(),
     slo: sloSchema
       .describe(
-        "Service level objective, from which alerting rules are generated. Not implemented in this version.",
+        "Service level objective. Its alerts are a ServiceLevelObjective of Pyrra where that is installed, else a PrometheusRule, and count the requests through the gateway. The condition SLOReady reports it.",
       )
       .optional(),
     ...engineFields,

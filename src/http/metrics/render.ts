@@ -33,11 +33,17 @@ function* histogramLines(name: string, { labels, histogram }: HistogramSample): 
   let count = 0;
   for (const [index, inBucket] of counts.entries()) {
     count += inBucket;
-    const le = bounds[index] === undefined ? "+Inf" : String(bounds[index]);
+    const bound = bounds[index];
+    const le = bound === undefined ? "+Inf" : boundText(bound);
     yield lineOf(`${name}_bucket`, { ...labels, le }, count);
   }
   yield lineOf(`${name}_sum`, labels, sum);
   yield lineOf(`${name}_count`, labels, count);
+}
+
+/** As Prometheus 3 writes it (`1.0`), so that the label is the same in earlier versions, which keep the text. */
+export function boundText(bound: number): string {
+  return Number.isInteger(bound) ? bound.toFixed(1) : String(bound);
 }
 
 function lineOf(name: string, labels: Labels = {}, value: number): string {
