@@ -11,6 +11,7 @@ import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
 import { addClusterFlags, type ClusterFlags, formatOption, parseName } from "./cluster/flags.ts";
 import { printJson, writeOut } from "./program/output.ts";
+import { readLeadershipNote } from "./cluster/leadership.ts";
 
 interface ReportFlags extends ClusterFlags {
   readonly markdown?: boolean;
@@ -35,12 +36,15 @@ export function configureReport(command: Command): void {
 async function report({ output, catalog, namespace, ...flags }: ReportFlags): Promise<void> {
   const { records } = await readCatalogFiles(catalog);
   const density = createDensity(createFitIndex(records));
-  const seen = await withCluster("report", flags, (cluster) => fillDensity(density, cluster, namespace));
+  const [seen, controller] = await withCluster("report", flags, (cluster) =>
+    Promise.all([fillDensity(density, cluster, namespace), readLeadershipNote(cluster, Date.now())]),
+  );
   const now = { wallMs: Date.now(), monotonicMs: performance.now() };
-  if (output !== "json") return writeOut(renderDensityReport(density, seen, now));
+  if (output !== "json") return writeOut(renderDensityReport(density, { ...seen, controller }, now));
   const nodes = density.sites().map((site) => nodeRow(density, site, now));
   const { areMachinesHidden, missing } = seen;
   printJson({
+    controller,
     missing,
     nodes: areMachinesHidden && nodes.length === 0 ? undefined : nodes,
     ...cost(density),

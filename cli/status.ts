@@ -1,21 +1,14 @@
 /** `metalbridge status`: shows hosts, services and replicas on one screen. */
 
 import type { Command } from "commander";
-import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import { LEASES } from "../src/kube/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import {
-  addClusterFlags,
-  type ClusterFlags,
-  type OutputFormat,
-  outputFlag,
-  parseName,
-} from "./cluster/flags.ts";
+import { addClusterFlags, type ClusterFlags, type OutputFormat, outputFlag, parseName } from "./cluster/flags.ts";
 import { listVisible, missingOf } from "./cluster/visible.ts";
 import { printResult } from "./program/output.ts";
-import { leadershipNote, overviewOf } from "./status/overview.ts";
+import { overviewOf } from "./status/overview.ts";
 import { renderOverview } from "./status/render.ts";
+import { readLeadershipNote } from "./cluster/leadership.ts";
 
 type Flags = ClusterFlags & { readonly output: OutputFormat };
 
@@ -29,15 +22,12 @@ export function configureStatus(command: Command): void {
 
 async function status({ namespace, output, ...flags }: Flags): Promise<void> {
   await withCluster("status", flags, async (cluster) => {
-    const [hosts, services, replicas, lease] = await Promise.all([
+    const [hosts, services, replicas, controller] = await Promise.all([
       listVisible(cluster, HOSTS),
       listVisible(cluster, INFERENCE_SERVICES, namespace),
       listVisible(cluster, INFERENCE_REPLICAS, namespace),
-      cluster.client.get(LEASES, { name: MANAGER_CONTROLLER, namespace: NAMESPACE_SYSTEM }),
+      readLeadershipNote(cluster, Date.now()),
     ]);
-    // A credential that may not read the Lease cannot tell whether a controller leads.
-    const isKnown = lease.ok || lease.error.kind === "notFound";
-    const controller = isKnown ? leadershipNote(lease.ok ? lease.value : undefined, Date.now()) : undefined;
     const missing = missingOf(hosts, services, replicas);
     const all = overviewOf(hosts.items ?? [], services.items ?? [], replicas.items ?? []);
     const overview = {

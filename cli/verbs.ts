@@ -239,6 +239,10 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       summary: "Measure one engine, as the Jobs of benchmarks do",
       load: async () => (await import("./bench-job.ts")).configureBenchJob,
     },
+    "skill-sidecar": {
+      summary: "Run the reading commands of an agent, as the sidecar of the skill does",
+      load: async () => (await import("./skill-sidecar.ts")).configureSkillSidecar,
+    },
   },
 };
 

@@ -2,12 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createMatcher } from "../../fitness/catalog/match.ts";
-import {
-  familiesOn,
-  type Quantization,
-  quantizationNames,
-  quantizationOf,
-} from "../../fitness/catalog/quantizations.ts";
+import { familiesOn, type Quantization, quantizationNames, quantizationOf } from "../../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { llmfitRows } from "../../fitness/llmfit/fit.ts";
 import { calibrate, speedRatios } from "../../fitness/scoring/calibration.ts";
@@ -82,6 +77,7 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
   const request = {
     useCase: flags.useCase,
     contextSize: flags.context ?? DEFAULT_CONTEXT,
+    claimedContext: flags.context,
     cacheType: flags.cacheType ?? "f16",
     families: familiesOn(machine.accelerator),
     quantization: flags.quantization,

@@ -6,7 +6,6 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { readyText, unreadyMessage } from "../../src/api/inference-service/serving.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
-import type { Lease } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { compareText } from "../../src/util/text.ts";
 import { hostText } from "../../src/verdicts/host.ts";
@@ -37,17 +36,6 @@ export function overviewOf(
     services: services.map(serviceLine).sort(byNamespaceAndName),
     replicas: replicas.map(replicaLine).sort(byNamespaceAndName),
   };
-}
-
-/** A controller that has not renewed its Lease of 15 s for this long does not lead. Clocks may differ. */
-const LEADERLESS_MS = 60_000;
-
-/** Reads the Lease of the leader election. Undefined while a controller leads. */
-export function leadershipNote(lease: Lease | undefined, nowMs: number): string | undefined {
-  const { holderIdentity = "", renewTime } = lease?.spec ?? {};
-  if (renewTime === undefined) return "no controller has run yet; start one: metalbridge controller";
-  if (holderIdentity !== "" && nowMs - Date.parse(renewTime) < LEADERLESS_MS) return undefined;
-  return `no controller has led since ${renewTime}; the data is from that time`;
 }
 
 function hostLine(host: Host) {

@@ -1,11 +1,6 @@
 /** Fits of every model of the catalog on every class of machine. Machines of one class share their fits. Pure. */
 import { createMatcher, createRecordOf, type Match } from "../catalog/match.ts";
-import {
-  familiesOn,
-  QUANTIZATIONS,
-  type Quantization,
-  type QuantizationFamily,
-} from "../catalog/quantizations.ts";
+import { familiesOn, QUANTIZATIONS, type Quantization, type QuantizationFamily } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { briefFit, isAtLeast } from "../scoring/fitness.ts";
 import type { Basis, Machine } from "../scoring/machine.ts";
@@ -63,8 +58,9 @@ export interface Summary {
 
 export interface SizingOptions {
   readonly quantization?: Quantization;
-  /** Tokens. */
-  readonly contextSize?: number;
+  /** Tokens, shared by the slots. */
+  readonly contextSize?: number | undefined;
+  readonly slots?: number | undefined;
   /** Default: the model's own use case. */
   readonly useCase?: UseCase;
 }
@@ -213,6 +209,7 @@ export function fitOn(record: CatalogRecord, machine: Machine, sizing: SizingOpt
     useCase: sizing.useCase,
     contextSize: sizing.contextSize ?? DEFAULT_CONTEXT,
     claimedContext: sizing.contextSize,
+    slots: sizing.slots,
     cacheType: "f16",
     families: familiesOn(machine.accelerator),
     quantization: sizing.quantization,

@@ -10,12 +10,12 @@ import { phaseText } from "../../src/verdicts/replica.ts";
 import { GPU_RESOURCES } from "../scoring/node.ts";
 import type { Density, HeldMemory } from "./density.ts";
 
-/** Part of the budget that a replica or pod claims: where pods use whole GPUs, the budget is their memory. */
+/** Part of the budget that a replica or pod claims: where pods use whole GPUs, the budget is their memory. Its requests while that is unknown. */
 export function claimedBytes(
   { bytes, gpus }: Pick<HeldMemory, "bytes" | "gpus">,
   { wholeGpus, budgetBytes }: { readonly wholeGpus: number; readonly budgetBytes: number },
 ): number {
-  return wholeGpus > 0 ? (budgetBytes / wholeGpus) * gpus : bytes;
+  return wholeGpus > 0 && budgetBytes > 0 ? (budgetBytes / wholeGpus) * gpus : bytes;
 }
 
 /** The larger of the claim and the measured use. */

@@ -95,6 +95,12 @@ test.each<[string, readonly ReturnType<typeof aService>[], string, string]>([
   expect(text).toContain(`## Status\n\n${status}\n\n## Issues\n\n${issues}\n\n`);
 });
 
+test("without a controller the phases of services are old, and the report is not healthy", () => {
+  const controller = "no controller has run yet";
+  const text = renderDensityReport(fleet(aHost("mac-1")), { services: [serving], controller }, now);
+  expect(text).toContain("## Status\n\nDEGRADED\n\n## Issues\n\n- Controller: no controller has run yet\n");
+});
+
 test("where nothing is placed, a failed service makes the cluster critical", () => {
   const density = createDensity(fits);
   density.setPlace("Host", "mac-1", machineFromHost(aHost("mac-1")));

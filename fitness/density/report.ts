@@ -17,6 +17,8 @@ interface Seen {
   /** With those that have no replica, for example because they failed. */
   readonly services: readonly ServiceState[];
   readonly areMachinesHidden?: boolean;
+  /** A note if no controller leads: then the phases of services and replicas are old. */
+  readonly controller?: string | undefined;
   /** Parts that are not shown, and why. */
   readonly missing?: readonly string[];
 }
@@ -24,12 +26,15 @@ interface Seen {
 /** Ends in a line break. */
 export function renderDensityReport(
   density: Density,
-  { services, areMachinesHidden = false, missing = [] }: Seen,
+  { services, areMachinesHidden = false, missing = [], controller }: Seen,
   now: Moment,
 ): string {
   const nodes = density.sites().map((site) => nodeRow(density, site, now));
   const { models } = cost(density);
-  const issues = issuesOf(nodes, models, services);
+  const issues = [
+    ...(controller === undefined ? [] : [`Controller: ${controller}`]),
+    ...issuesOf(nodes, models, services),
+  ];
   const fresh = nodes.filter(({ stale }) => !stale);
   // Without any machine, it is unknown whether there are some.
   const isUnknown = areMachinesHidden && nodes.length === 0;

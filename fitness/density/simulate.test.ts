@@ -47,3 +47,16 @@ test("memory is simulated for the whole context that a service asks for, also ab
   expect(twice?.requiredMemoryGb).toBeGreaterThan(window?.requiredMemoryGb ?? 0);
   expect(at(99_999_999)).toMatchObject({ fitLevel: "too_tight", remainingMemoryGb: 0 });
 });
+
+test.each<[contextSize: number | undefined, slots: number | undefined, isBeyond: boolean]>([
+  [undefined, undefined, false],
+  [32_768, undefined, false],
+  [32_769, undefined, true],
+  [65_536, 2, false],
+  [65_538, 2, true],
+])("a context of %s in %s slots is beyond training: %s; no fit is better than marginal then", (...row) => {
+  const [contextSize, slots, isBeyond] = row;
+  const density = densityOf(aHost("mac", { memoryGib: 512 }));
+  const [best] = simulate(density, { record, contextSize, slots }, now).rankedNodes;
+  expect(best?.fitLevel).toBe(isBeyond ? "marginal" : "perfect");
+});

@@ -5,12 +5,13 @@ import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import type { Machine } from "../scoring/machine.ts";
-import { type FitLevel, fitLevel, type UseCase, useCaseOf } from "../scoring/score.ts";
+import { type FitLevel, fitLevel, useCaseOf } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite, HeldMemory } from "./density.ts";
 import { type Fit, fitOn, type SizingOptions } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
 import { percent } from "./views.ts";
+import { beyondTraining } from "../scoring/claim.ts";
 
 export interface SimulateRequest extends SizingOptions, Partial<UsableMachines> {
   /** Undefined: only `memoryGb` counts. */
@@ -91,7 +92,7 @@ function rowOf(
   const left = density.leftBytes(site);
   const { machine } = site.place;
   if (left === undefined || machine.at !== "known") return undefined;
-  const { record, memoryGb, quantization, contextSize, useCase } = request;
+  const { record, memoryGb, quantization, contextSize, slots, useCase } = request;
   // A budget of 0 is invalid, so a full machine gets one byte.
   const available = {
     ...machine.machine,
@@ -99,10 +100,12 @@ function rowOf(
     measured: measuredOf(density, site, record),
   };
   const fit =
-    record === undefined ? undefined : fitOn(record, available, { quantization, contextSize, useCase });
+    record === undefined
+      ? undefined
+      : fitOn(record, available, { quantization, contextSize, slots, useCase });
   if (fit === undefined && memoryGb === undefined) return undefined;
   const required = memoryGb === undefined ? (fit?.claimBytes ?? 0) : memoryGb * GIB;
-  const level = levelOf(required / available.budgetBytes, fit, useCase);
+  const level = levelOf(required / available.budgetBytes, fit, request);
   return {
     nodeName: site.place.name,
     kind: site.place.kind,
@@ -119,10 +122,19 @@ function rowOf(
   };
 }
 
-function levelOf(share: number, fit: Fit | undefined, useCase: UseCase | undefined): FitLevel {
+/** Again, because the request may say how much memory it needs. */
+function levelOf(
+  share: number,
+  fit: Fit | undefined,
+  { useCase, contextSize: claimedContext, slots }: SimulateRequest,
+): FitLevel {
   if (fit === undefined) return fitLevel(share);
   const { record, tokensPerSecond } = fit;
-  return fitLevel(share, { useCase: useCase ?? useCaseOf(record), tokensPerSecond });
+  return fitLevel(share, {
+    useCase: useCase ?? useCaseOf(record),
+    tokensPerSecond,
+    isBeyondTraining: beyondTraining(record, { claimedContext, slots }) !== undefined,
+  });
 }
 
 /** Only the measurements of this record, because a fit matches the names of all measurements. */

@@ -2,9 +2,10 @@ import { expect, test } from "vitest";
 import { rankModels } from "../scoring/fitness.ts";
 import { createDensity } from "./density.ts";
 import { createFitIndex } from "./fits.ts";
-import { aHost, catalogRecords } from "./fixtures/fleet.ts";
-import { machineFromHost } from "./place.ts";
+import { aHost, catalogRecords, aNode } from "./fixtures/fleet.ts";
+import { machineFromHost, machineFromNode } from "./place.ts";
 import { catalogRow, groupSites, nodeDetail, nodeRow } from "./views.ts";
+import { cost } from "./cost.ts";
 
 const records = catalogRecords();
 const now = { wallMs: Date.UTC(2026, 5, 1), monotonicMs: 1_000_000 };
@@ -49,4 +50,13 @@ test("the catalog lists every model that fits at least one node, with those node
   expect(named.sort(), "as `metalbridge fit --host` lists them").toEqual(
     ModelFits.map(({ name }) => name).sort(),
   );
+});
+
+test("a pod on a node whose GPUs have an unknown memory counts with its requests, not as nothing", () => {
+  const density = createDensity(createFitIndex(records));
+  const node = aNode("odd", { allocatable: { "nvidia.com/gpu": "2" } });
+  density.setPlace("Node", "odd", machineFromNode(node));
+  const held = { namespace: "team-a", service: "chat", phase: "Ready", bytes: 8 * 1024 ** 3, gpus: 1 };
+  density.setHeld("pod", { kind: "Node", name: "odd" }, held);
+  expect(cost(density).models).toMatchObject([{ gpu: 1, memoryRequiredGb: 8, utilizationPct: 0 }]);
 });

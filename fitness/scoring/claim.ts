@@ -10,6 +10,7 @@ import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import type { QuantizationFamily } from "../catalog/quantizations.ts";
 import { type CatalogRecord, perRecord } from "../catalog/record.ts";
 import { summaryOf } from "../catalog/shape.ts";
+import { contextBeyondTraining } from "../../src/engines/llamacpp/claim/claim-notes.ts";
 
 /** Element type of the KV cache, by the engine's name. */
 export type CacheType = string;
@@ -130,3 +131,22 @@ function growthPerToken(record: CatalogRecord, cacheType: CacheType): number | u
 
 const SMALL = 32_768;
 const LARGE = 65_536;
+
+/** A context that a service asks for, shared by its slots. */
+export interface RequestedContext {
+  /** Tokens; undefined if it asks for none. */
+  readonly claimedContext?: number | undefined;
+  readonly slots?: number | undefined;
+}
+
+/** Why the requested context is larger than the model can use; undefined if it is not. */
+export function beyondTraining(
+  { context_length }: CatalogRecord,
+  { claimedContext, slots }: RequestedContext,
+): string | undefined {
+  if (claimedContext === undefined) return undefined;
+  return contextBeyondTraining(
+    { contextLength: context_length },
+    { contextSize: claimedContext, parallelSlots: slots },
+  );
+}

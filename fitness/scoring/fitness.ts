@@ -1,41 +1,19 @@
 /** Fits models to a machine: quantization, context, speed, score and reasons. Pure. */
 import { createMatcher } from "../catalog/match.ts";
-import {
-  type FileSize,
-  fileSize,
-  ladderOf,
-  type Quantization,
-  type QuantizationFamily,
-  quantizationIn,
-} from "../catalog/quantizations.ts";
+import { type FileSize, fileSize, ladderOf, type Quantization, type QuantizationFamily, quantizationIn } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
-import { type CacheType, claimEstimatorOf } from "./claim.ts";
+import { type CacheType, claimEstimatorOf, beyondTraining, type RequestedContext } from "./claim.ts";
 import type { Machine } from "./machine.ts";
-import {
-  enoughContext,
-  FIT_LEVELS,
-  type FitLevel,
-  type FitScore,
-  fitLevel,
-  isFor,
-  isSlow,
-  qualityParts,
-  READABLE_PER_SECOND,
-  scoreFit,
-  type UseCase,
-  useCaseOf,
-  withContext,
-} from "./score.ts";
+import { enoughContext, FIT_LEVELS, type FitLevel, type FitScore, fitLevel, isFor, isSlow, qualityParts, READABLE_PER_SECOND, scoreFit, type UseCase, useCaseOf, withContext } from "./score.ts";
 import { type Draft, draftClaims, type Speculation, speculationOf, speculativeSpeed } from "./speculation.ts";
 import { decodeSpeed, type Estimate, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
 
-export interface FitRequest {
+/** A requested context counts as a whole: an engine reserves memory for all of it, also above the model's window. */
+export interface FitRequest extends RequestedContext {
   /** Default: the model's own. */
   readonly useCase?: UseCase | undefined;
   /** Tokens; the model's window if it is smaller. */
   readonly contextSize: number;
-  /** Tokens that a service asks for: an engine reserves memory for all of them, also above the model's window. */
-  readonly claimedContext?: number | undefined;
   readonly cacheType: CacheType;
   readonly families: readonly QuantizationFamily[];
   /** Considers only this quantization. */
@@ -104,7 +82,7 @@ export function briefFit(
   request: FitRequest,
 ): BriefFitness | undefined {
   const best = bestCandidate(record, machine, request, measuredOn([record], machine));
-  return best === undefined ? undefined : briefOf(machine, best);
+  return best === undefined ? undefined : briefOf(record, machine, best);
 }
 
 function bestCandidate(
@@ -260,10 +238,14 @@ function enoughFor(record: CatalogRecord, { useCase }: Purpose): number {
   return Math.min(enoughContext(useCase), record.context_length);
 }
 
-function briefOf({ budgetBytes }: Machine, candidate: Candidate): BriefFitness {
+function briefOf(record: CatalogRecord, { budgetBytes }: Machine, candidate: Candidate): BriefFitness {
   const { step, claimBytes, share, tokensPerSecond, score } = candidate;
   const { name: quantization, family } = step.quantization;
-  const level = fitLevel(share, { useCase: step.useCase, tokensPerSecond: tokensPerSecond.value });
+  const level = fitLevel(share, {
+    useCase: step.useCase,
+    tokensPerSecond: tokensPerSecond.value,
+    isBeyondTraining: beyondTraining(record, step) !== undefined,
+  });
   return { quantization, family, level, score, claimBytes, budgetBytes, tokensPerSecond };
 }
 
@@ -274,7 +256,7 @@ function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate
   const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
   return {
     model: record.name,
-    ...briefOf(machine, candidate),
+    ...briefOf(record, machine, candidate),
     file,
     contextSize,
     contextThatFits,
@@ -317,7 +299,7 @@ function toStep(tokens: number): number {
 
 function reasonsOf(
   record: CatalogRecord,
-  { quantization, useCase }: Step,
+  step: Step,
   {
     share,
     contextThatFits,
@@ -325,7 +307,9 @@ function reasonsOf(
     tokensPerSecond,
   }: Pick<ModelFit, "contextThatFits" | "contextSize" | "tokensPerSecond"> & { readonly share: number },
 ): readonly string[] {
+  const { quantization, useCase } = step;
   const parts = qualityParts({ record, quantization, useCase });
+  const beyond = beyondTraining(record, step);
   const percent = `${Math.round(share * 100)}% of the memory for engines`;
   return [
     ...parts.map(([why, points]) => `${why}: ${points < 0 ? "" : "+"}${points.toFixed(1)} quality`),
@@ -337,6 +321,7 @@ function reasonsOf(
     ...(isSlow({ useCase, tokensPerSecond: tokensPerSecond.value })
       ? [`below ${READABLE_PER_SECOND} tokens/s, so marginal at best`]
       : []),
+    ...(beyond === undefined ? [] : [`${beyond}, so marginal at best`]),
   ];
 }
 

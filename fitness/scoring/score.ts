@@ -147,10 +147,16 @@ interface AnswerSpeed {
   readonly tokensPerSecond: number;
 }
 
-/** By the share of the budget that is claimed, and by the speed of responses if there are any. */
-export function fitLevel(share: number, speed?: AnswerSpeed): FitLevel {
+interface Answers extends AnswerSpeed {
+  /** True if memory is claimed for a context that the model cannot use. */
+  readonly isBeyondTraining: boolean;
+}
+
+/** By the share of the budget that is claimed, and by the speed and the context of responses if there are any. */
+export function fitLevel(share: number, answers?: Answers): FitLevel {
   if (share > 1) return "too_tight";
-  if (share > GOOD || (speed !== undefined && isSlow(speed))) return "marginal";
+  if (share > GOOD || (answers !== undefined && (isSlow(answers) || answers.isBeyondTraining)))
+    return "marginal";
   return share > ROOMY ? "good" : "perfect";
 }
 

@@ -24,6 +24,7 @@ import { metricParts } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
 import { selftestLines } from "./selftest.ts";
 import { renewVersions } from "./version.ts";
+import { renderSkillPack } from "./skill-pack.ts";
 
 const KEPT = { "helm.sh/resource-policy": "keep" };
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
@@ -85,6 +86,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/reference/density-openapi.json", `${JSON.stringify(openApiDocument(), undefined, 2)}\n`);
   files.set("charts/metalbridge/rules.yaml", renderRules());
   files.set("biome.json", renderLintRules());
+  files.set("skills/metalbridge/skillpack.yaml", renderSkillPack());
   renewVersions(files);
   // Rendered from the chart as it is on disk; without Helm it is not compared.
   const install = renderInstall();

@@ -1,30 +1,18 @@
 /** The routes of the density API with their input and output. */
 import type { z } from "zod";
 import { nearestNames } from "../../fitness/catalog/match.ts";
-import { quantizationNames, quantizationOf } from "../../fitness/catalog/quantizations.ts";
+import { quantizationNames, quantizationOf, quantizationIn } from "../../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { type CostRow, cost, keyOfCost } from "../../fitness/density/cost.ts";
 import type { Density, DensitySite } from "../../fitness/density/density.ts";
 import { machineScorer } from "../../fitness/density/machine-score.ts";
 import { simulate } from "../../fitness/density/simulate.ts";
-import {
-  bestScore,
-  type CatalogRow,
-  catalogRow,
-  groupSites,
-  installedOn,
-  type NodeRow,
-  nodeDetail,
-  nodeRow,
-  openBytes,
-  type RankedRow,
-  rank,
-  runtimeRowsOf,
-} from "../../fitness/density/views.ts";
+import { bestScore, type CatalogRow, catalogRow, groupSites, installedOn, type NodeRow, nodeDetail, nodeRow, openBytes, type RankedRow, rank, runtimeRowsOf } from "../../fitness/density/views.ts";
 import { isAtLeast } from "../../fitness/scoring/fitness.ts";
 import type { FitLevel } from "../../fitness/scoring/score.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import * as schemas from "./schemas.ts";
+import { beyondTraining } from "../../fitness/scoring/claim.ts";
 
 export interface RouteInput {
   readonly density: Density;
@@ -248,10 +236,11 @@ function catalog({ density, now, query: input }: RouteInput): RouteResult {
 }
 
 function simulated({ density, now, query: input, body }: RouteInput): RouteResult {
-  const { model, quantization, context, memoryGb, exclude, on, accelerator } = body as z.output<
+  const { model, quantization, context, slots, memoryGb, exclude, on, accelerator } = body as z.output<
     typeof schemas.simulateBody
   >;
-  const known = quantization === undefined ? undefined : quantizationOf(quantization);
+  // A file has one quantization, whatever would score best.
+  const known = quantizationOf(quantization ?? quantizationIn(model) ?? "");
   if (quantization !== undefined && known === undefined)
     return { status: 400, text: `invalid quantization value: use one of ${quantizationNames()}` };
   const match = density.fits.match(model);
@@ -264,6 +253,7 @@ function simulated({ density, now, query: input, body }: RouteInput): RouteResul
     record,
     quantization: known,
     contextSize: context,
+    slots,
     memoryGb: memoryGb === undefined || memoryGb === 0 ? undefined : memoryGb,
     exclude,
     on,
@@ -271,10 +261,11 @@ function simulated({ density, now, query: input, body }: RouteInput): RouteResul
   };
   const nearest = match.at === "none" ? { nearest: nearestNames(density.fits.records, model) } : {};
   const { min_fit, ...paging } = input as unknown as z.output<typeof schemas.simulateQuery>;
+  const note = record && beyondTraining(record, { claimedContext: context, slots });
   const { rankedNodes, canFitAnywhere } = simulate(density, request, now);
   const wanted = rankedNodes.filter(({ fitLevel }) => isAtLeast(fitLevel, min_fit));
   const { rows, page } = pageOf(wanted, paging as Paging, ROWS);
-  return listed("rankedNodes", rows, { model, canFitAnywhere, ...nearest, ...page });
+  return listed("rankedNodes", rows, { model, canFitAnywhere, note, ...nearest, ...page });
 }
 
 function costs({ density, query: input }: RouteInput): RouteResult {

@@ -196,6 +196,12 @@ export const simulateResponse = z.strictObject({
     }),
   ),
   canFitAnywhere: z.boolean().describe("True if the model fits a node that is neither stale nor cordoned."),
+  note: z
+    .string()
+    .optional()
+    .describe(
+      "Present if the context is larger than the model can use: no fit is better than marginal then.",
+    ),
   nearest: z.array(z.string()).optional(),
   ...page,
 });
@@ -297,8 +303,14 @@ export const simulateBody = z.strictObject({
     .string()
     .max(64)
     .optional()
-    .describe("Quantization to place. Default: the one with the best score."),
+    .describe("Quantization to place. Default: that of the file in model, or the one with the best score."),
   context: z.int().min(1).max(1e8).optional().describe("Context size in tokens. Default: 8192."),
+  slots: z
+    .int()
+    .min(1)
+    .max(1024)
+    .optional()
+    .describe("Number of concurrent requests, which share the context. Default: 1."),
   memoryGb: z
     .number()
     .min(0)

@@ -1,4 +1,4 @@
-/** The Agent Skill says what is true: front matter, routes with their parameters, tools. Commands are held by the other tests of pages. */
+/** The Agent Skill says what is true: front matter, routes with their parameters, tools, its SkillPack. Commands are held by the other tests of pages. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
@@ -6,6 +6,8 @@ import { parse } from "yaml";
 import { llmfitTools } from "../../server/mcp/llmfit-tools.ts";
 import { ownTools } from "../../server/mcp/tools.ts";
 import { allPages, root } from "./pages.ts";
+import { decideExecRequest } from "../../cli/skill-sidecar/request.ts";
+import { problemOf } from "./commands.ts";
 
 const pages = allPages();
 const skills = pages.filter(({ path: file }) => file.startsWith("skills/") && file !== "skills/README.md");
@@ -63,5 +65,26 @@ test("the tools are those that the server has", () => {
     const page = pages.find((one) => one.path === file);
     const listed = [...(page?.text ?? "").matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, name = ""]) => name);
     expect(listed.sort(), file).toEqual(names);
+  }
+});
+
+test("the SkillPack has every page of the skill, and its sidecar runs what SKILL.md says to run", () => {
+  const manifest = parse(readFileSync(path.join(root, "skills/metalbridge/skillpack.yaml"), "utf8"));
+  const { skills: packed, sidecar } = manifest.spec as {
+    readonly skills: readonly { readonly name: string; readonly content: string }[];
+    readonly sidecar: { readonly hostAccess?: object; readonly clusterRBAC: readonly { verbs: string[] }[] };
+  };
+  expect(packed).toHaveLength(skills.length);
+  const names = packed.map(({ name }) => `${name}.md`);
+  for (const { content } of packed)
+    for (const [, target = ""] of content.matchAll(/\]\(([^)#]+)/g)) expect(names).toContain(target);
+  expect(sidecar.hostAccess).toBeUndefined();
+  for (const { verbs } of sidecar.clusterRBAC) expect(["get", "list"]).toEqual(expect.arrayContaining(verbs));
+  const [main] = packed;
+  const commands = (main?.content ?? "").split("\n").filter((line) => line.startsWith("metalbridge "));
+  expect(commands.length).toBeGreaterThan(7);
+  for (const command of commands) {
+    expect(problemOf(command), command).toBeUndefined();
+    expect(decideExecRequest(JSON.stringify({ command }), "metalbridge").at, command).toBe("run");
   }
 });

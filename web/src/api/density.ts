@@ -130,6 +130,7 @@ export interface SimulateRequest {
   readonly model: string;
   readonly quantization?: string | undefined;
   readonly context?: number | undefined;
+  readonly slots?: number | undefined;
   /** Machines that are no candidates, and NAMESPACE/NAME of services whose memory counts as free. */
   readonly exclude?: readonly string[] | undefined;
   readonly on?: RunsOn;
@@ -139,6 +140,8 @@ export interface SimulateRequest {
 export interface SimulateAnswer extends Paged {
   readonly rankedNodes: readonly SimulatedPlace[];
   readonly nearest?: readonly string[];
+  /** The context is larger than the model can use. */
+  readonly note?: string;
 }
 
 export interface Costs {

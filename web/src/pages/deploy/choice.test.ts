@@ -1,15 +1,7 @@
 import { expect, test } from "vitest";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogFit } from "../../../../src/console/catalog.ts";
-import {
-  type Choice,
-  type Deployment,
-  deploymentOf,
-  formFieldOf,
-  meaningOf,
-  placeOf,
-  questionOf,
-} from "./choice.ts";
+import { type Choice, type Deployment, deploymentOf, formFieldOf, meaningOf, placeOf, questionOf } from "./choice.ts";
 import { foundModels } from "./form.tsx";
 
 const record = (name: string, changes: Partial<CatalogRecord> = {}) =>
@@ -162,7 +154,19 @@ test.each<[what: string, model: object, service: object, asked: object]>([
   ],
   ["flavors that the API server will refuse", { flavors: "mac" }, {}, { ...weights, on: "Auto" }],
   ["a smaller context", {}, { contextSize: 512 }, { ...weights, context: 512, on: "Hosts" }],
-  ["other weights", { source: "hf://a/b" }, {}, { model: "hf://a/b", on: "Hosts" }],
+  ["slots", {}, { contextSize: 512, parallelSlots: 4 }, { ...weights, context: 512, slots: 4, on: "Hosts" }],
+  [
+    "other weights",
+    { source: "hf://a/b", quantization: undefined },
+    {},
+    { model: "hf://a/b", on: "Hosts", quantization: undefined },
+  ],
+  [
+    "other weights with a quantization",
+    { source: "hf://a/b", quantization: "Q8_0" },
+    {},
+    { model: "hf://a/b", on: "Hosts", quantization: "Q8_0" },
+  ],
 ])("the preview asks about the objects that will be created: %s", (_, model, service, asked) => {
   const fields = choice({ model: "Qwen/Qwen3-8B" });
   const meaning = meaningOf(fields, RECORDS);
@@ -173,4 +177,20 @@ test.each<[what: string, model: object, service: object, asked: object]>([
   } as Deployment;
   expect(questionOf(fields, meaning, edited)).toEqual(asked);
   expect(questionOf(fields, meaning, undefined)).toBeUndefined();
+});
+
+test.each<[from: "catalog" | "source", name: string, typed: string, quantization: string | undefined]>([
+  ["source", "hf://a/b/b-Q8_0.gguf", "", "Q8_0"],
+  ["source", "hf://a/b", "Q6_K", "Q6_K"],
+  ["source", "hf://a/b", "IQ3_M", undefined],
+  ["catalog", "mlx-org/m", "", "mlx-4bit"],
+  ["catalog", "Qwen/Qwen3-8B", "", "Q4_K_M"],
+  // The API says which ones it knows.
+  ["catalog", "Qwen/Qwen3-8B", "Q9", "Q9"],
+])("the preview for %s %s %s asks for the quantization of the objects: %s", (from, name, typed, expected) => {
+  const mlx = { gguf_sources: [], mlx_sources: ["mlx-org/m-4bit"] };
+  const fields = choice({ from, model: name, source: name, quantization: typed });
+  const meaning = meaningOf(fields, [...RECORDS, record("mlx-org/m", mlx)]);
+  const question = questionOf(fields, meaning, deploymentOf(meaning, undefined));
+  expect(question?.quantization).toBe(expected);
 });

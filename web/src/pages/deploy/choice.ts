@@ -7,6 +7,7 @@ import type { Model } from "../../../../src/api/model.ts";
 import { placeReason, type UsableMachines, usableMachines } from "../../../../src/capacity/runs-on.ts";
 import { deployedModel, deployedService, deploymentName } from "../../../../src/models/deployment.ts";
 import { parseSource } from "../../../../src/models/source/parse.ts";
+import { quantizationIn, quantizationOf } from "../../../../fitness/catalog/quantizations.ts";
 
 export interface Choice {
   readonly from: "catalog" | "source";
@@ -96,11 +97,14 @@ export function questionOf(
   if (deployment === undefined) return undefined;
   const { model, service } = deployment;
   const { source, quantization } = model.spec;
+  // Sources have more quantizations than the preview knows.
+  const known = quantizationOf(quantization ?? quantizationIn(source) ?? "");
   const isOfFields = meaning.at === "deployment" && meaning.deployment.model.spec.source === source;
   return {
     model: isOfFields ? meaning.weights : source,
-    quantization: isOfFields && from === "catalog" ? quantization : undefined,
+    quantization: known?.name ?? (from === "catalog" ? quantization : undefined),
     context: service.spec.contextSize,
+    slots: service.spec.parallelSlots,
     ...machinesOf({ model, service }),
   };
 }

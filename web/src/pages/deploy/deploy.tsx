@@ -11,20 +11,10 @@ import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/buttons.tsx";
 import { Dialog } from "../../parts/dialogs.tsx";
-import { formatCount } from "../../parts/format.ts";
 import { MemoryHelp } from "../../parts/machines.tsx";
 import { Failure, Skeleton } from "../../parts/notices.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
-import {
-  type Choice,
-  type Deployment,
-  deploymentOf,
-  type Meaning,
-  meaningOf,
-  placeOf,
-  questionOf,
-  type YamlState,
-} from "./choice.ts";
+import { type Choice, type Deployment, deploymentOf, type Meaning, meaningOf, placeOf, questionOf, type YamlState } from "./choice.ts";
 import { DeployForm } from "./form.tsx";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import type { DeployYamlProps } from "./yaml-fields.tsx";
@@ -136,16 +126,7 @@ function Choosing({
           catalogError={catalog.error}
           isOverridden={yaml !== undefined}
         />
-        <DeployPreview
-          choice={choice}
-          meaning={meaning}
-          deployment={deployment}
-          trainedContext={
-            choice.from === "catalog"
-              ? records.find(({ name }) => name === choice.model)?.context_length
-              : undefined
-          }
-        />
+        <DeployPreview choice={choice} meaning={meaning} deployment={deployment} />
       </div>
       <DeployYaml
         deployment={meaning.at === "deployment" ? meaning.deployment : undefined}
@@ -206,19 +187,15 @@ function DeployPreview({
   choice,
   meaning,
   deployment,
-  trainedContext,
 }: {
   readonly choice: Choice;
   readonly meaning: Meaning;
   /** The objects that will be created, also if their YAML was edited. */
   readonly deployment: Deployment | undefined;
-  /** Context for which the model in the catalog was trained, in tokens. */
-  readonly trainedContext: number | undefined;
 }) {
   const hosts = useList("hosts").rows;
   const place = deployment && placeOf(deployment);
   const question = questionOf(choice, meaning, deployment);
-  const trained = formatCount(trainedContext);
   return (
     <section className="stack gap-8" aria-label="Where it fits">
       <div className="spread">
@@ -226,11 +203,6 @@ function DeployPreview({
         <MemoryHelp />
       </div>
       {place !== undefined && <p className="muted small">{`The service ${place}.`}</p>}
-      {trainedContext !== undefined && (question?.context ?? 0) > trainedContext && (
-        <p className="small toned tone-bad">
-          {`The model was trained for ${trained} tokens: a request gets no more, but memory for ${formatCount(question?.context)} is claimed. Set the context size to ${trained} or less.`}
-        </p>
-      )}
       {question === undefined ? (
         <p className="muted">Choose a model, and the machines that fit it appear here.</p>
       ) : (

@@ -37,7 +37,17 @@ export function Placement({
   if (data === undefined) return <Skeleton rows={3} height={72} />;
   if (data.rankedNodes.length === 0) return <p className="muted">{noneOf(data.nearest === undefined)}</p>;
   const preview = previewOf(data.rankedNodes, hosts, max);
-  return <Places preview={preview} label={label} replicas={replicas} />;
+  return (
+    <>
+      {data.note !== undefined && <p className="small toned tone-bad">{sentence(data.note)}</p>}
+      <Places preview={preview} label={label} replicas={replicas} />
+    </>
+  );
+}
+
+/** The texts of the API begin small, because they follow a code or a name. */
+function sentence(note: string): string {
+  return `${note.charAt(0).toUpperCase()}${note.slice(1)}.`;
 }
 
 function Places({
