@@ -53,9 +53,10 @@ export function configureFetch(command: Command): void {
 const PROGRESS_MS = 2_000;
 
 async function fetchModel(source: string, flags: FetchFlags): Promise<void> {
-  const { to, folder, file, mmproj, sha256, quantization, format, revision } = flags;
+  const { to, folder, file, ignore, mmproj, sha256, quantization, format, revision } = flags;
   const stop = listenForStop();
-  const request = { source, files: file, mmproj, sha256, quantization, format, revision };
+  const chosen = { files: file, ignorePatterns: ignore, mmproj, quantization };
+  const request = { source, ...chosen, sha256, format, revision };
   const result = await fetchToVolume({
     volume: to,
     folder,

@@ -19,15 +19,7 @@ import { compareText } from "../src/util/text.ts";
 import { downloadText } from "../src/verdicts/download.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
-import {
-  addClusterFlags,
-  type ClusterFlags,
-  type OutputFormat,
-  outputFlag,
-  parseHostName,
-  parseName,
-  timeoutOption,
-} from "./cluster/flags.ts";
+import { addClusterFlags, type ClusterFlags, type OutputFormat, outputFlag, parseHostName, parseName, timeoutOption } from "./cluster/flags.ts";
 import { listVisible, missingOf, type Visible } from "./cluster/visible.ts";
 import { becomeAgentUser } from "./install/installed-agent.ts";
 import { findLocalAgent } from "./install/local-agent.ts";
@@ -62,9 +54,10 @@ export function configureModels(command: Command): void {
     .action((flags: Flags) => run({ do: "list" }, flags));
   addSourceFlags(subcommand(command, "pull", "Download a model to the store"))
     .argument("<source>", ANY_SOURCE)
-    .action((source: string, { file, mmproj, sha256, quantization, format, ...flags }: Flags & SourceFlags) =>
-      run({ do: "pull", source, files: file, mmproj, sha256, quantization, format }, flags),
-    );
+    .action((source: string, { file: files, ignore: ignorePatterns, ...flags }: Flags & SourceFlags) => {
+      const { mmproj, sha256, quantization, format } = flags;
+      return run({ do: "pull", source, files, ignorePatterns, mmproj, sha256, quantization, format }, flags);
+    });
   const forModel = (name: "pin" | "unpin" | "rm", description: string) =>
     subcommand(command, name, description)
       .argument("<source>", "source of the model, as in the list")

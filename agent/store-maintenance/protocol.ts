@@ -19,6 +19,7 @@ export const modelCommandSchema = z.discriminatedUnion("do", [
     do: z.literal("pull"),
     source,
     files: z.array(file).max(512).optional(),
+    ignorePatterns: z.array(file).max(64).optional(),
     mmproj: file.optional(),
     sha256: z.string().max(64).optional(),
     quantization: z.string().max(64).optional(),

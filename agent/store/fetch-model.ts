@@ -219,7 +219,7 @@ function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
  */
 export function requestKey(request: ModelRequest): string {
   const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
-  const { quantization, revision, changeMarker, secret } = request;
+  const { quantization, revision, changeMarker, secret, ignorePatterns = [] } = request;
   const parts = [source, files, mmproj, format, sha256.toLowerCase()];
-  return fileKey(JSON.stringify([...parts, quantization, revision, changeMarker, secret]));
+  return fileKey(JSON.stringify([...parts, quantization, revision, changeMarker, secret, ...ignorePatterns]));
 }

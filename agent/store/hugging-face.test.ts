@@ -2,15 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import {
-  COMMIT,
-  cutAfter,
-  ggufBytes,
-  sendFile,
-  serveRepo,
-  sha256,
-  startOrigin,
-} from "../../test/fixtures/origin.ts";
+import { COMMIT, cutAfter, ggufBytes, sendFile, serveRepo, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { fetchOptions, patientLimits, silentLog, startStore, testClock } from "./fixtures/store.ts";
 import { fetchToVolume } from "./volume.ts";
@@ -33,6 +25,27 @@ test("a repository with one model is fetched at its commit, by file list and che
     `/org/repo/resolve/${COMMIT}/m.gguf`,
   ]);
   expect(origin.seen.every((seen) => seen.headers.authorization === "Bearer hf_agent")).toBe(true);
+});
+
+test("files that ignorePatterns exclude are not fetched, and a request with other patterns fetches what is missing", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const files = { "m.safetensors": weights, "config.json": Buffer.from("{}"), "old/m.pth": Buffer.from("x") };
+  serveRepo(origin, "org/repo", { files });
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const request = { source: "org/repo", format: "safetensors" } as const;
+  const fetched = async (ignorePatterns: string[]) => {
+    const model = await store.fetch({ ...request, ignorePatterns }, fetchOptions());
+    expect(await store.resolve({ ...request, ignorePatterns })).toEqual(model);
+    return model.files.map(({ name }) => name);
+  };
+  expect(await fetched(["old/"])).toEqual(["m.safetensors", "config.json"]);
+  expect(origin.seen.filter(({ path }) => path.endsWith(".pth"))).toEqual([]);
+  expect(await fetched(["*.json"])).toEqual(["m.safetensors", "old/m.pth"]);
+  await expect(fetched(["*"])).rejects.toMatchObject({
+    code: "FilesExcluded",
+    message: expect.stringContaining("spec.ignorePatterns (*)"),
+  });
 });
 
 test("a checksum that differs from the one in the file list is refused before the download", async () => {

@@ -47,6 +47,11 @@ test("files on the host are used in place, but only inside the allowed roots", a
   await expect(store.resolve({ source: "/etc/passwd" })).rejects.toMatchObject({
     remedy: { summary: expect.stringMatching(/^move the file into a model root, or add .* to modelRoots/) },
   });
+  const ignorePatterns = ["e*", "link*", "page*"];
+  const chosen = { path: join(root, "m.gguf"), sizeBytes: content.length };
+  expect(await store.resolve({ source: root, ignorePatterns })).toMatchObject(chosen);
+  const none = { source: root, ignorePatterns: ["*.gguf"] };
+  await expect(store.resolve(none)).rejects.toThrow(code("FilesExcluded"));
   const pinned = { source: join(root, "m.gguf"), sha256: sha256(content) };
   expect(await store.resolve(pinned)).toBeUndefined();
   expect((await store.fetch(pinned, fetchOptions())).sha256).toBe(pinned.sha256);

@@ -88,14 +88,15 @@ async function hashFile(file: StoredFile, { signal, onProgress }: FetchOptions):
 }
 
 async function fileNames(path: string, isFolder: boolean, request: ModelRequest): Promise<readonly string[]> {
-  const { files = [], format = "gguf", quantization } = request;
+  const { files = [], ignorePatterns, format = "gguf", quantization } = request;
   let available: readonly string[] | undefined;
   if (isFolder && files.length === 0) {
     const entries = await readdir(path, { withFileTypes: true });
     available = entries.flatMap((entry) => (entry.isDirectory() ? [] : [entry.name])).sort();
   }
   const named = isFolder ? undefined : basename(path);
-  return selectFiles({ shown: path, named, available }, { files, format, quantization }).files;
+  const selector = { files, ignorePatterns, format, quantization };
+  return selectFiles({ shown: path, named, available }, selector).files;
 }
 
 async function findProjector(

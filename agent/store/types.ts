@@ -13,6 +13,7 @@ export interface ModelRequest {
   /** As in `Model.spec.source`. */
   readonly source: string;
   readonly files?: readonly string[] | undefined;
+  readonly ignorePatterns?: readonly string[] | undefined;
   readonly mmproj?: string | undefined;
   /** Expected checksum of the first file of the weights. */
   readonly sha256?: string | undefined;

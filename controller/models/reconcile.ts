@@ -11,13 +11,7 @@ import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { revisionContentOf } from "../../src/capacity/template.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
-import {
-  createInspectSource,
-  createMarkSource,
-  type InspectSource,
-  type MarkSource,
-  withinMs,
-} from "../../src/hub/inspect/inspect.ts";
+import { createInspectSource, createMarkSource, type InspectSource, type MarkSource, withinMs } from "../../src/hub/inspect/inspect.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
@@ -30,11 +24,7 @@ import type { ControllerPorts } from "../frame/ports.ts";
 import { modelKeyOf, soonest } from "../frame/service/path.ts";
 import type { WatchedPaths } from "../frame/watches/contract.ts";
 import { reportOn } from "../frame/watches/events.ts";
-import {
-  type DesiredCache,
-  desiredCacheOf,
-  desiredCacheOnHosts,
-} from "../pods/workload/cache-eligibility.ts";
+import { type DesiredCache, desiredCacheOf, desiredCacheOnHosts } from "../pods/workload/cache-eligibility.ts";
 import type { CacheSettings } from "../pods/workload/contract.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { type CachePorts, reconcileCache } from "./cache/reconcile.ts";
@@ -44,16 +34,7 @@ import { planModelStatus } from "./plan.ts";
 import { PREFETCHED } from "./prefetch.ts";
 import { classifyModel, type Task } from "./source/classify.ts";
 import { readCredentials, secretVersionOf } from "./source/credentials.ts";
-import {
-  firstRecord,
-  type InspectionRecord,
-  type InspectionResult,
-  isInspected,
-  isInspectionDue,
-  recordFor,
-  recordInspection,
-  waitsForSecret,
-} from "./source/inspections.ts";
+import { firstRecord, type InspectionRecord, type InspectionResult, isInspected, isInspectionDue, recordFor, recordInspection, waitsForSecret } from "./source/inspections.ts";
 import { pinnedOf } from "./source/pin.ts";
 
 export interface ModelReconcilerPorts {
@@ -183,10 +164,10 @@ async function inspect(
   const { namespace, name } = model.metadata;
   const read = async (within: AbortSignal): Promise<InspectionResult> => {
     const credentials = await readCredentials(client, model);
-    const { files, mmproj, format, quantization } = model.spec;
+    const { files, ignorePatterns, mmproj, format, quantization } = model.spec;
     const request = {
       source,
-      selector: { files, mmproj, format, quantization },
+      selector: { files, ignorePatterns, mmproj, format, quantization },
       credentials,
       signal: within,
     };

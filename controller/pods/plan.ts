@@ -29,10 +29,10 @@ export interface PodsPlanInput {
 
 /** Existing objects stay unchanged while the service cannot be resolved. */
 export function planPods(input: PodsPlanInput): ServiceStep[] {
-  const { service, own, resolution, hasPodMonitors } = input;
+  const { service, own, model, resolution, hasPodMonitors } = input;
   return [
     ...stepsOfFinalizer(service),
-    ...stepsOfKubeService(service, own.kubeServices[0]),
+    ...stepsOfKubeService(service, model, own.kubeServices[0]),
     ...(resolution.at === "resolved"
       ? stepsOfWorkload(protectStartup(service, own, resolution.workload), own, hasPodMonitors)
       : []),

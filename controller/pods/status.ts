@@ -3,9 +3,7 @@
 import { type ErrorCode, errorCatalog } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
-import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
-import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { defined } from "../../src/util/defined.ts";
 import { truncate } from "../../src/util/text.ts";
 import { codeOfRejections, describeRejections } from "../frame/apply/rejection.ts";
@@ -15,6 +13,7 @@ import { podsConditions } from "./conditions.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { waitsForQuota } from "./quota.ts";
 import { isZero } from "./workload/strategy.ts";
+import { servedModelOf } from "../frame/service/served-model.ts";
 
 const MAX_MESSAGE = 4096;
 
@@ -30,12 +29,7 @@ export function planPodsStatus(input: PodsStatusInput, nowIso: string): Inferenc
     observedGeneration: service.metadata.generation,
     mode: service.spec.mode ?? "chat",
     runtime: resolution.at === "resolved" ? resolution.runtime : service.spec.runtime,
-    model: defined({
-      name: mainModelOf(service.spec),
-      source: model?.spec.source,
-      quantization: model && quantizationOfWeights(model),
-      sizeBytes: model?.status?.sizeBytes,
-    }),
+    model: servedModelOf(service, model),
     ...revisionsOf(input, verdict),
     replicas: pods.live,
     readyReplicas: pods.ready,

@@ -1,11 +1,6 @@
 /** All services that the gateway serves, by name, and their list for a caller in the shape of OpenAI's and Anthropic's APIs. */
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import {
-  createPublicNames,
-  type MayUse,
-  type NameShare,
-  serviceNamesOf,
-} from "../../src/gateway/public-names.ts";
+import { createPublicNames, type MayUse, type NameShare, serviceNamesOf } from "../../src/gateway/public-names.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Authenticated, Authentication, RequestHeaders } from "../keys/authentication.ts";
 import { type ServedModel, servedModel, serviceOfSlice } from "./served-model.ts";
@@ -120,7 +115,7 @@ function renderModel({ name, aliases, model }: ListedModel) {
     aliases,
     created: Number.isNaN(created) ? 0 : Math.floor(created / 1_000),
     created_at: model.createdAt,
-    owned_by: model.namespace,
+    owned_by: model.ownedBy,
     mode: model.mode,
     context_length: model.contextLength,
     ready: model.state === "ready",

@@ -36,7 +36,10 @@ export interface ServedModel {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string | undefined;
+  /** As its Model states it, else of the service. */
   readonly createdAt: string;
+  /** As its Model states it, else the namespace. */
+  readonly ownedBy: string;
   readonly mode: Mode;
   /** Names that select an adapter of the service. */
   readonly adapters: ReadonlySet<string>;
@@ -89,7 +92,8 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     namespace,
     name,
     uid: metadata.uid,
-    createdAt: creationTimestamp,
+    createdAt: status?.model?.createdAt ?? creationTimestamp,
+    ownedBy: status?.model?.ownedBy ?? namespace,
     mode: status?.mode ?? spec.mode ?? "chat",
     adapters: new Set(modelNamesOf(spec).adapters.map((adapter) => adapter.name)),
     contextLength: contextOf(spec),

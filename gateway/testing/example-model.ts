@@ -8,6 +8,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     name: "chat",
     uid: "1",
     createdAt: "2026-01-01T00:00:00Z",
+    ownedBy: "apps",
     mode: "chat",
     adapters: new Set(),
     contextLength: undefined,

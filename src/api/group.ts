@@ -21,6 +21,8 @@ export const ANNOTATION_GROUP_SIZE = "leaderworkerset.sigs.k8s.io/size";
 export const ANNOTATION_EXCLUSIVE_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology";
 export const LABEL_REVISION = "metalbridge.dev/revision";
 export const LABEL_REPLICA = "metalbridge.dev/replica";
+/** On objects that serve a Model or download it: spec.familyName of the Model. */
+export const LABEL_MODEL_FAMILY = "metalbridge.dev/model-family";
 /** On objects of a Model's download: the name of the Model, and the key of its source, which is also the folder on the volume. */
 export const LABEL_MODEL = "metalbridge.dev/model";
 export const LABEL_MODEL_CACHE = "metalbridge.dev/model-cache";

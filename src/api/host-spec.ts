@@ -75,10 +75,12 @@ export const hostModelsSchema = z.object({
   pinned: sources("Models that are never evicted from this host."),
   prefetch: z
     .array(
-      replicaModelSchema.pick({ source: true, sha256: true, quantization: true }).extend({
-        ...fileNames,
-        format: formatSchema.describe("Format of the weights.").optional(),
-      }),
+      replicaModelSchema
+        .pick({ source: true, sha256: true, ignorePatterns: true, quantization: true })
+        .extend({
+          ...fileNames,
+          format: formatSchema.describe("Format of the weights.").optional(),
+        }),
     )
     .max(64)
     .meta({ description: "Models that the host downloads in advance and evicts last.", ...listOf })

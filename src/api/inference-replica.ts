@@ -5,23 +5,7 @@ import { engineSettingsSchema } from "./engine-settings.ts";
 import { ggufSchema } from "./fields/gguf.ts";
 import { performanceSchema } from "./fields/performance.ts";
 import { runtimeSchema } from "./fields/runtime-fields.ts";
-import {
-  bytes,
-  changeMarkerSchema,
-  formatSchema,
-  hostName,
-  int32,
-  localReference,
-  nonEmpty,
-  objectName,
-  prioritySchema,
-  refreshPolicySchema,
-  relativeFile,
-  sha256Schema,
-  shortText,
-  summaryFields,
-  timestamp,
-} from "./fields/shared.ts";
+import { bytes, changeMarkerSchema, formatSchema, hostName, int32, localReference, nonEmpty, objectName, prioritySchema, refreshPolicySchema, relativeFile, sha256Schema, shortText, summaryFields, timestamp, ignorePatternsSchema } from "./fields/shared.ts";
 import { objectFields } from "./metadata.ts";
 
 /** Time in phase Ready after which a replica's crash count and backoff are reset. */
@@ -34,6 +18,7 @@ export const replicaModelSchema = z.object({
     .max(256)
     .describe("Files to fetch. Empty if the source is a single file.")
     .default([]),
+  ignorePatterns: ignorePatternsSchema.optional(),
   quantization: z
     .string()
     .max(64)

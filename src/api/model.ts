@@ -7,22 +7,10 @@ import { ggufSchema } from "./fields/gguf.ts";
 import { hardwareSchema } from "./fields/hardware.ts";
 import { labelSelectorSchema, tolerationsSchema } from "./fields/kubernetes.ts";
 import { quantity } from "./fields/quantity.ts";
-import {
-  bytes,
-  changeMarkerSchema,
-  formatSchema,
-  hostName,
-  localReference,
-  nonEmpty,
-  refreshPolicySchema,
-  relativeFile,
-  sha256Schema,
-  summaryFields,
-  timestamp,
-  totalLength,
-} from "./fields/shared.ts";
+import { bytes, changeMarkerSchema, formatSchema, hostName, localReference, nonEmpty, refreshPolicySchema, relativeFile, sha256Schema, summaryFields, timestamp, totalLength, ignorePatternsSchema } from "./fields/shared.ts";
 import { flavorRules, flavorsSchema } from "./flavors.ts";
 import { objectFields } from "./metadata.ts";
+import { modelOrigin } from "./fields/model-origin.ts";
 
 const SCHEMES = SOURCE_KINDS.flatMap(({ schemes }) => schemes).join("|");
 const SOURCE = `^((${SCHEMES})://[^\\\\s]+|/[^\\\\s]+|[a-zA-Z0-9][a-zA-Z0-9_./@-]*)$`;
@@ -49,6 +37,7 @@ const FILES_LENGTH_MAX = 32_768;
 const modelSpecSchema = z
   .object({
     source: modelSourceSchema,
+    ...modelOrigin,
     sha256: sha256Schema
       .describe(
         "Required SHA-256 of the main file, in hexadecimal digits. A download that differs is rejected. If absent, the checksum is not verified.",
@@ -108,6 +97,7 @@ const modelSpecSchema = z
         ...totalLength(FILES_LENGTH_MAX, "spec.files"),
       })
       .optional(),
+    ignorePatterns: ignorePatternsSchema.optional(),
     mmproj: relativeFile(
       "Projector file of the same source, for models with image or audio input.",
     ).optional(),
@@ -141,8 +131,8 @@ const modelSpecSchema = z
           "spec.format of an ollama:// source is ollama (pulled by Ollama) or gguf (fetched for other runtimes), and no other source has format ollama",
       },
       {
-        rule: "!((has(self.files) || has(self.mmproj)) && self.source.startsWith('ollama://'))",
-        message: "spec.files and spec.mmproj have no meaning for an ollama:// source",
+        rule: "!((has(self.files) || has(self.ignorePatterns) || has(self.mmproj)) && self.source.startsWith('ollama://'))",
+        message: "spec.files, spec.ignorePatterns and spec.mmproj have no meaning for an ollama:// source",
       },
       ...flavorRules,
     ],

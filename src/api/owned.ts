@@ -1,13 +1,20 @@
 /** Name, namespace and labels of objects that belong to a service. */
-import { GROUP, LABEL_SERVICE, LABEL_SERVICE_UID } from "./group.ts";
+import { GROUP, LABEL_SERVICE, LABEL_SERVICE_UID, LABEL_MODEL_FAMILY } from "./group.ts";
 import type { InferenceService } from "./inference-service/index.ts";
 import { serviceName } from "./names.ts";
+import type { Model } from "./model.ts";
 
 export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
 
 /** Labels of all objects of a service. */
 export function ownerLabels({ metadata }: InferenceService): Record<string, string> {
   return { [LABEL_SERVICE]: metadata.name, [LABEL_SERVICE_UID]: metadata.uid ?? "" };
+}
+
+/** The label of the family of the service's main Model. It is in no selector and in no revision, so it may change. */
+export function familyLabels(model: Model | undefined): Record<string, string> {
+  const { familyName } = model?.spec ?? {};
+  return familyName === undefined ? {} : { [LABEL_MODEL_FAMILY]: familyName };
 }
 
 /** Labels of all pods of a service. Workers of a group lack one of `ownerLabels`. */

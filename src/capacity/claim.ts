@@ -6,12 +6,7 @@ import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaMemory, ReplicaModel } from "../api/inference-replica.ts";
 import type { Model } from "../api/model.ts";
 import type { BufferLayout } from "../engines/contract/claims.ts";
-import {
-  DEFAULT_HOST_ACCELERATOR,
-  engineDescription,
-  HOST_ACCELERATORS,
-  hostAccelerator,
-} from "../engines/registry.ts";
+import { DEFAULT_HOST_ACCELERATOR, engineDescription, HOST_ACCELERATORS, hostAccelerator } from "../engines/registry.ts";
 import type { GgufSummary } from "../models/gguf/summary.ts";
 import { isReadByHost, parseSource, publicSource } from "../models/source/parse.ts";
 import type { ClaimWith } from "./fit/variants.ts";
@@ -141,8 +136,8 @@ export function claimOf(input: ClaimInput): Claim {
 /** The source may have delivered a different file than the one whose header was read, and hosts run the delivered file. */
 function corrected(claim: Claim, input: ClaimInput, draft: GgufSummary | undefined): Claim {
   const { template, model, replicas } = input;
-  const identity = ({ source, files, mmproj, sha256 }: ReplicaModel) =>
-    JSON.stringify([source, files, mmproj, sha256]);
+  const identity = ({ source, files, ignorePatterns, mmproj, sha256 }: ReplicaModel) =>
+    JSON.stringify([source, files, ignorePatterns, mmproj, sha256]);
   const own = identity(template.model);
   const found = largestFound(replicas.filter(({ spec }) => identity(spec.template.model) === own));
   const sizeBytes = found?.weightsBytes ?? 0;

@@ -56,7 +56,13 @@ test.for<[string, object, readonly string[]]>([
 });
 
 test("an order holds what a replica would fetch, and comes once the source is resolved", () => {
-  const spec = { prefetch: true, sourceSecretRef: { name: "token" }, sha256: "A".repeat(64) };
+  const ignorePatterns = ["*.pth"];
+  const spec = {
+    prefetch: true,
+    sourceSecretRef: { name: "token" },
+    sha256: "A".repeat(64),
+    ignorePatterns,
+  };
   const [large] = hosts as [Host];
   const pinned = { key: "x", file: "m.gguf", revision: "c".repeat(40) };
   expect(prefetchOrders(large, [model(spec, { pinned })])).toEqual([
@@ -66,6 +72,7 @@ test("an order holds what a replica would fetch, and comes once the source is re
       model: {
         source: "hf://org/repo/m.gguf",
         files: ["m.gguf"],
+        ignorePatterns,
         revision: "c".repeat(40),
         sha256: "a".repeat(64),
         format: "gguf",

@@ -1,12 +1,7 @@
 /** Renders a service to the template of its replicas, with defaults filled in and references resolved. */
 
 import type { BackendRuntimeSpec } from "../api/backend-runtime.ts";
-import {
-  DEFAULT_CONTEXT_PER_SLOT,
-  DEFAULT_PROMPT_CACHE_MIB,
-  type EngineSettings,
-  engineFields,
-} from "../api/engine-settings.ts";
+import { DEFAULT_CONTEXT_PER_SLOT, DEFAULT_PROMPT_CACHE_MIB, type EngineSettings, engineFields } from "../api/engine-settings.ts";
 import type { GgufFacts } from "../api/fields/gguf.ts";
 import type { ReplicaAdapter, ReplicaModel, ReplicaTemplate } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
@@ -71,6 +66,8 @@ export function toReplicaModel(model: Model, format: ReplicaModel["format"]): Re
   return defined<ReplicaModel>({
     source: spec.source,
     files: file === undefined ? (spec.files ?? []) : [file],
+    // An apply keeps no empty list.
+    ignorePatterns: spec.ignorePatterns?.length === 0 ? undefined : spec.ignorePatterns,
     quantization: isHostFolder(spec) ? spec.quantization : undefined,
     revision,
     // A commit already identifies the content.

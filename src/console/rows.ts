@@ -113,6 +113,7 @@ export interface ModelRow {
   readonly message: string;
   readonly attention?: Attention;
   readonly source: string;
+  readonly family: string;
   readonly format: string;
   readonly quantization: string;
   readonly sizeBytes?: number;

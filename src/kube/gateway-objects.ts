@@ -27,6 +27,7 @@ export interface AIGatewayRouteRule {
     weight?: number | undefined;
   }[];
   modelsOwnedBy: string;
+  modelsCreatedAt?: string | undefined;
   timeouts: { request: string };
 }
 

@@ -15,6 +15,7 @@ const TERMINAL: ReadonlySet<string> = new Set<string>([
   "SourceNotAllowed",
   "SourceIsNotAModel",
   "SourceAmbiguous",
+  "FilesExcluded",
   "SourceNotSupported",
   "SourceInvalid",
   "ChecksumMismatch",

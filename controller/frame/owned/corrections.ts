@@ -2,6 +2,8 @@
 import type { ObjectMeta } from "../../../src/api/metadata.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
 import { canonicalJson } from "../../../src/util/hash.ts";
+import { LABEL_MODEL_FAMILY } from "../../../src/api/group.ts";
+import type { Model } from "../../../src/api/model.ts";
 
 /** Makes a patch fail if another client has changed the object, or if it was replaced by another object of that name. */
 export function versionGuards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {
@@ -19,6 +21,14 @@ export function correctLabels(now: ObjectMeta, desired: ObjectMeta): JsonPatchOp
       path: `/metadata/labels/${escapeJsonPointer(name)}`,
       value,
     }));
+}
+
+/** Sets or removes the label of the Model's family. Without the Model it stays. */
+export function correctFamily({ labels = {} }: ObjectMeta, model: Model | undefined): JsonPatchOp[] {
+  const value = model?.spec.familyName;
+  if (model === undefined || labels[LABEL_MODEL_FAMILY] === value) return [];
+  const path = `/metadata/labels/${escapeJsonPointer(LABEL_MODEL_FAMILY)}`;
+  return [value === undefined ? { op: "remove", path } : { op: "add", path, value }];
 }
 
 /** Empty if there are no changes. */

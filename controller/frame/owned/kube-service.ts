@@ -3,11 +3,12 @@
 import { LABEL_SERVICE, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { serviceName } from "../../../src/api/names.ts";
-import { metadataOf } from "../../../src/api/owned.ts";
+import { metadataOf, familyLabels } from "../../../src/api/owned.ts";
 import type { Service, ServicePort } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import { correctLabels, isSame, withVersionGuards } from "./corrections.ts";
+import { correctLabels, isSame, withVersionGuards, correctFamily } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
+import type { Model } from "../../../src/api/model.ts";
 
 const HTTPS = "https";
 
@@ -44,17 +45,32 @@ export function serviceUrlOf({ metadata, spec }: InferenceService): string {
 }
 
 /** Creates or corrects the Service. */
-export function stepsOfKubeService(service: InferenceService, object: Service | undefined): ServiceStep[] {
+export function stepsOfKubeService(
+  service: InferenceService,
+  model: Model | undefined,
+  object: Service | undefined,
+): ServiceStep[] {
   const desired = desiredKubeService(service);
-  if (object === undefined)
-    return [{ do: "create", what: "kubeServices", object: desired, because: "clients use its name" }];
-  const operations = correctKubeService(object, desired);
+  if (object === undefined) {
+    const labels = { ...desired.metadata.labels, ...familyLabels(model) };
+    const created = { ...desired, metadata: { ...desired.metadata, labels } };
+    return [{ do: "create", what: "kubeServices", object: created, because: "clients use its name" }];
+  }
+  const operations = correctKubeService(object, desired, model);
   if (operations.length === 0) return [];
-  return [{ do: "patch", what: "kubeServices", object, operations, because: "spec.endpoint changed" }];
+  const because = "spec.endpoint of the service or spec.familyName of its Model changed";
+  return [{ do: "patch", what: "kubeServices", object, operations, because }];
 }
 
-function correctKubeService({ metadata, spec }: Service, desired: Service): JsonPatchOp[] {
-  const changes: JsonPatchOp[] = [...correctLabels(metadata, desired.metadata)];
+function correctKubeService(
+  { metadata, spec }: Service,
+  desired: Service,
+  model: Model | undefined,
+): JsonPatchOp[] {
+  const changes: JsonPatchOp[] = [
+    ...correctLabels(metadata, desired.metadata),
+    ...correctFamily(metadata, model),
+  ];
   const [port] = desired.spec?.ports ?? [];
   const [portNow, ...further] = spec?.ports ?? [];
   const typeChanges = spec?.type !== desired.spec?.type;

@@ -2,10 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import {
-  type InferenceService,
-  inferenceServiceSpecSchema,
-} from "../../../src/api/inference-service/index.ts";
+import { type InferenceService, inferenceServiceSpecSchema } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { NO_BENCHMARKS } from "../../../src/capacity/benchmark/table.ts";
 import type { Placed } from "../../../src/capacity/placement/types.ts";
@@ -20,6 +17,7 @@ import { blockedReplicas } from "../path.ts";
 import { desiredReplica, desiredSlice } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { draftService, NO_ROLLOUT_FINDINGS, planService } from "./plan.ts";
+import type { KubeObject } from "../../../src/kube/types.ts";
 
 interface ShortInput {
   readonly spec?: object;
@@ -188,6 +186,56 @@ function withoutSums(object: object): object {
 
 describe("golden", () => {
   testGoldens(`${import.meta.dirname}/golden-steps`, (short: ShortInput) => planned(short).map(shortStep));
+});
+
+test("a changed family of the Model is corrected in labels only, and stays while the Model is missing", () => {
+  const observed = observedOf({ replicas: ["0 current ready"] });
+  const path = "/metadata/labels/metalbridge.dev~1model-family";
+  const stepsWith = (model: Model | undefined, familyNow?: string) => {
+    const labeled = <T extends KubeObject>(one: T): T => ({
+      ...one,
+      metadata: {
+        ...one.metadata,
+        labels: { ...one.metadata.labels, ...(familyNow && { "metalbridge.dev/model-family": familyNow }) },
+      },
+    });
+    const replicas = observed.replicas.map(labeled);
+    const kubeServices = observed.kubeServices.map(labeled);
+    const steps = planService(draftService({ ...observed, model, replicas, kubeServices }), [], () => true);
+    expect(steps.filter((step) => step.do === "create" || step.do === "remove")).toEqual([]);
+    return steps.flatMap((step) =>
+      step.do === "patch" ? [[step.what, step.operations.filter((one) => one.path === path)]] : [],
+    );
+  };
+  const llama = { ...MODEL, spec: { ...MODEL.spec, familyName: "llama3" } };
+  const both = (...operations: object[]) => [
+    ["kubeServices", operations],
+    ["replicas", operations],
+  ];
+  expect(stepsWith(llama)).toEqual(both({ op: "add", path, value: "llama3" }));
+  expect(stepsWith(llama, "llama2")).toEqual(both({ op: "add", path, value: "llama3" }));
+  expect(stepsWith(MODEL, "llama2")).toEqual(both({ op: "remove", path }));
+  expect(stepsWith(llama, "llama3")).toEqual([]);
+  expect(stepsWith(undefined, "llama3")).toEqual([]);
+});
+
+test("a new replica has the family of its Model, and its revision has not", () => {
+  const observed = observedOf({ isNew: true });
+  const model = { ...MODEL, spec: { ...MODEL.spec, familyName: "llama3" } };
+  const placed = [{ service: "default/chat", ordinal: 0, host: "mac-2", score: 1, why: "" }];
+  const created = [observed, { ...observed, model }].map((one) =>
+    planService(draftService(one), placed, () => true).flatMap((step) =>
+      step.do === "create" && step.what !== "slices" && step.what !== "revisions"
+        ? [step.object.metadata]
+        : [],
+    ),
+  );
+  const [without = [], withFamily = []] = created;
+  expect(withFamily.map(({ labels }) => labels?.["metalbridge.dev/model-family"])).toEqual([
+    "llama3",
+    "llama3",
+  ]);
+  expect(withFamily.map(({ name }) => name)).toEqual(without.map(({ name }) => name));
 });
 
 test("a slot whose replica was lost takes the next free name", () => {

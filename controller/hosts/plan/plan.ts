@@ -13,12 +13,7 @@ import { type Resolution, type Resolved, resolveService } from "../../../src/cap
 import { parseRevisionData, toRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import {
-  correctLabels,
-  escapeJsonPointer,
-  isSame,
-  withVersionGuards,
-} from "../../frame/owned/corrections.ts";
+import { correctLabels, escapeJsonPointer, isSame, withVersionGuards, correctFamily } from "../../frame/owned/corrections.ts";
 import { stepsOfKubeService } from "../../frame/owned/kube-service.ts";
 import { stepsOfRevisions } from "../../frame/owned/revisions.ts";
 import { type ServiceStep, stepsOfFinalizer } from "../../frame/owned/steps.ts";
@@ -30,6 +25,7 @@ import { slotDemand } from "./demand.ts";
 import { desiredReplica, desiredSlice, mutableSpec, placementReasonOf } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { type Runnable, runnablesOf } from "./templates.ts";
+import type { Model } from "../../../src/api/model.ts";
 
 /** Findings about replicas from earlier passes. */
 export interface RolloutFindings {
@@ -135,7 +131,7 @@ export function planService(draft: ServiceDraft, placed: readonly Placed[], hasR
   const removals = [...rollout.removals, ...removalsToMakeRoom(draft, placed, hasRoom)];
   return [
     ...stepsOfFinalizer(service),
-    ...stepsOfKubeService(service, observed.kubeServices[0]),
+    ...stepsOfKubeService(service, observed.model, observed.kubeServices[0]),
     ...created.map(
       (object): ServiceStep => ({
         do: "create",
@@ -171,7 +167,7 @@ function replicasFor(
   { observed, rollout, runnables }: ServiceDraft,
   placed: readonly Placed[],
 ): InferenceReplica[] {
-  const { service, backend } = observed;
+  const { service, model, backend } = observed;
   const taken = new Set(observed.replicas.map(({ metadata }) => metadata.name));
   return placed.flatMap((one) => {
     const { ordinal } = one;
@@ -180,7 +176,7 @@ function replicasFor(
     if (runnable === undefined) return [];
     const { template, claim } = runnable;
     const memory = claim.at === "estimated" ? memoryOn(claim, observed.hosts.get(one.host)) : UNKNOWN_MEMORY;
-    return [desiredReplica({ service, backend, template, memory, ordinal, placed: one, taken })];
+    return [desiredReplica({ service, model, backend, template, memory, ordinal, placed: one, taken })];
   });
 }
 
@@ -232,17 +228,15 @@ function correctionOf(slice: EndpointSlice, desired: EndpointSlice): ServiceStep
 }
 
 function stepsOfMutableSpec(
-  { service, backend, replicas, hosts }: ServiceObserved,
+  { service, model, backend, replicas, hosts }: ServiceObserved,
   resolution: Resolution,
 ): ServiceStep[] {
   return replicas
     .filter((replica) => !isBeingDeleted(replica))
     .flatMap((object): ServiceStep[] => {
       const memory = memoryOf(object, resolution, hosts.get(object.spec.template.hostName));
-      const operations = correctReplica(object, {
-        ...mutableSpec(service, backend),
-        ...(memory && { memory }),
-      });
+      const desired = { ...mutableSpec(service, backend), ...(memory && { memory }) };
+      const operations = correctReplica(object, desired, model);
       const because = "only fields that need no restart have changed";
       return operations.length === 0 ? [] : [{ do: "patch", what: "replicas", object, operations, because }];
     });
@@ -270,8 +264,9 @@ function exceeds(claimBytes: number, host: Host | undefined): boolean {
 function correctReplica(
   { metadata, spec }: InferenceReplica,
   desired: Partial<InferenceReplica["spec"]>,
+  model: Model | undefined,
 ): JsonPatchOp[] {
-  const changes: JsonPatchOp[] = [];
+  const changes = correctFamily(metadata, model);
   for (const [field, value] of Object.entries(desired)) {
     const now = spec[field as keyof typeof spec];
     if (!isSame(now, value)) changes.push({ op: "add", path: `/spec/${field}`, value });

@@ -1,29 +1,17 @@
 /** Plans the complete status of a service on hosts. Fields that are absent are cleared. Pure. */
 
-import {
-  ANNOTATION_PLACEMENT_REASON,
-  ANNOTATION_PLACEMENT_SCORE,
-  LABEL_SERVICE,
-} from "../../../src/api/group.ts";
+import { ANNOTATION_PLACEMENT_REASON, ANNOTATION_PLACEMENT_SCORE, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus, ServicePlacement } from "../../../src/api/inference-service/index.ts";
-import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
-import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
 import { defined } from "../../../src/util/defined.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { serviceUrlOf } from "../../frame/owned/kube-service.ts";
 import { hostsConditions } from "./conditions.ts";
-import {
-  currentlyPreempted,
-  filledSlotCount,
-  type HostsStatusFacts,
-  type HostsStatusInput,
-  readyCount,
-  statusFacts,
-} from "./facts.ts";
+import { currentlyPreempted, filledSlotCount, type HostsStatusFacts, type HostsStatusInput, readyCount, statusFacts } from "./facts.ts";
 import { hintsFor } from "./hints.ts";
 import { phaseOf } from "./phase.ts";
 import { effectivePriority } from "./priority.ts";
 import { revisionProgressOf } from "./progress.ts";
+import { servedModelOf } from "../../frame/service/served-model.ts";
 
 const MAX_MESSAGE = 4096;
 
@@ -60,15 +48,9 @@ export function planStatus(input: HostsStatusInput, nowIso: string): InferenceSe
 
 function modelOf({ draft }: HostsStatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
   const { service, model } = draft.observed;
-  const about = {
-    name: mainModelOf(service.spec),
-    source: model?.spec.source,
-    quantization: model && quantizationOfWeights(model),
-    sizeBytes: model?.status?.sizeBytes,
-  };
   const runtime =
     draft.resolution.at === "resolved" ? draft.resolution.template.runtime : service.spec.runtime;
-  return { model: defined(about), runtime };
+  return { model: servedModelOf(service, model), runtime };
 }
 
 function placementOf(facts: HostsStatusFacts): ServicePlacement {

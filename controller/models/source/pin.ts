@@ -57,6 +57,10 @@ function followed(
   return isSame ? before : { ...chosen, ...watched.mark };
 }
 
-function keyOf({ source, files = [], mmproj, format, quantization, refreshPolicy }: Model["spec"]): string {
-  return hash(canonicalJson({ source, files, mmproj, format, quantization, refreshPolicy }), 16);
+function keyOf({ source, files = [], ignorePatterns, ...spec }: Model["spec"]): string {
+  const { mmproj, format, quantization, refreshPolicy } = spec;
+  return hash(
+    canonicalJson({ source, files, ignorePatterns, mmproj, format, quantization, refreshPolicy }),
+    16,
+  );
 }

@@ -92,6 +92,7 @@ const KEPT: readonly [string, Desired][] = [
   ],
   ["labels of others", { labels: { team: "a", "kueue.x-k8s.io/other": "b" } }],
   ["a prefetch of the Model", { model: { prefetch: true, refreshPolicy: "OnChange" } }],
+  ["its owner", { model: { ownedBy: "meta", createdAt: "2024-07-23T00:00:00Z" } }],
   ["what a newer controller reads in the same file", { status: { weightsBytes: 7 } }],
 ];
 const CHANGED: readonly [string, Desired][] = [
@@ -120,6 +121,19 @@ describe("after an upgrade of the controller", () => {
     expect(spec.template).toEqual(render(desired, NEW).spec.template);
     expect(spec.template.spec.containers[0]?.image).toBe("registry.example/llama:new");
   });
+});
+
+test("a changed family of the Model labels the Deployment, and the pods that another change replaces", () => {
+  const family = (familyName: string, spec = {}): Desired => ({ spec, model: { familyName } });
+  const { template, revision } = byAnOlderController(family("llama2"));
+  const label = (name: string) => expect.objectContaining({ "metalbridge.dev/model-family": name });
+  expect(template.metadata?.labels).toEqual(label("llama2"));
+  const changed = render(family("llama3"), NEW, revision);
+  expect(changed.spec.template).toEqual(template);
+  expect(changed.metadata.labels).toEqual(label("llama3"));
+  expect(changed.spec.selector.matchLabels).not.toEqual(label("llama3"));
+  const replaced = render(family("llama3", { contextSize: 2048 }), NEW, revision);
+  expect(replaced.spec.template.metadata?.labels).toEqual(label("llama3"));
 });
 
 test.each(KEPT)("a change of %s is in no template", (_, desired) => {

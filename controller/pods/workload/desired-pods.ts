@@ -8,11 +8,7 @@ import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import { ANNOTATION_RENDERED_FOR, ANNOTATION_RESTARTED_AT } from "../../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { sortedNames } from "../../../src/api/inference-service/model-names.ts";
-import {
-  modelNamesOf,
-  type Naming,
-  speculativeDecodingOf,
-} from "../../../src/api/inference-service/roles.ts";
+import { modelNamesOf, type Naming, speculativeDecodingOf } from "../../../src/api/inference-service/roles.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { newestRevision, parseRevisionData } from "../../../src/capacity/revision-data.ts";
 import { revisionContentOf } from "../../../src/capacity/template.ts";
@@ -53,6 +49,10 @@ const SPEC_FIELDS_NOT_IN_PODS: readonly (keyof InferenceServiceSpec)[] = [
 
 /** Fields of a Model's spec that do not affect the template. */
 const MODEL_FIELDS_NOT_IN_PODS: readonly (keyof Model["spec"])[] = [
+  // Pods keep the label of an earlier family until another change replaces them.
+  "familyName",
+  "ownedBy",
+  "createdAt",
   "flavors",
   "prefetch",
   "prefetchHosts",

@@ -1,21 +1,11 @@
 /** Builds the LeaderWorkerSet of a service whose model is served by groups of pods. Pure; throws only MetalbridgeError. */
 
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import {
-  ANNOTATION_EXCLUSIVE_TOPOLOGY,
-  ANNOTATION_IN_FLIGHT,
-  LABEL_SERVICE,
-  LABEL_WORKER_OF,
-} from "../../../src/api/group.ts";
+import { ANNOTATION_EXCLUSIVE_TOPOLOGY, ANNOTATION_IN_FLIGHT, LABEL_SERVICE, LABEL_WORKER_OF } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { groupName } from "../../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
-import {
-  type GroupRuntime,
-  LEADER_POD,
-  type PodGroup,
-  workerAddresses,
-} from "../../../src/engines/contract/group.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels, familyLabels } from "../../../src/api/owned.ts";
+import { type GroupRuntime, LEADER_POD, type PodGroup, workerAddresses } from "../../../src/engines/contract/group.ts";
 import type { PodRuntime } from "../../../src/engines/contract/pod.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Container, LeaderWorkerSet, PodTemplate } from "../../../src/kube/workload-objects.ts";
@@ -48,7 +38,7 @@ export function buildGroup(input: WorkloadInput): GroupWorkload {
 type Templates = { readonly leaderTemplate: PodTemplate; readonly workerTemplate: PodTemplate };
 
 function leaderWorkerSetOf(
-  { service, replicas }: WorkloadInput,
+  { service, model, replicas }: WorkloadInput,
   { size, restartPolicy, topologyKey }: NonNullable<InferenceService["spec"]["group"]>,
   templates: Templates,
 ): LeaderWorkerSet {
@@ -57,7 +47,7 @@ function leaderWorkerSetOf(
     kind: "LeaderWorkerSet",
     metadata: {
       ...ownedObjectRef(service, groupName(service.metadata.name)),
-      labels: { ...queueLabels(service), ...ownerLabels(service), ...MANAGED_BY },
+      labels: { ...queueLabels(service), ...familyLabels(model), ...ownerLabels(service), ...MANAGED_BY },
       annotations: defined<Record<string, string>>({ [ANNOTATION_EXCLUSIVE_TOPOLOGY]: topologyKey }),
     },
     spec: {
@@ -119,9 +109,9 @@ function templateOf(
 ): PodTemplate {
   return podTemplateOf({
     service,
+    model,
     pod,
     gpus: one.gpus,
-    resourceClaims: model.spec.hardware?.gpu?.resourceClaims ?? [],
     files: one.files,
     container: one.container,
     settings,

@@ -11,6 +11,7 @@ import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../../../src/models/source
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import { type CacheSettings, type MountedWeights, POD_USER } from "./contract.ts";
 import { UNPRIVILEGED, WITHOUT_MESH } from "./one-shot-pod.ts";
+import { familyLabels } from "../../../src/api/owned.ts";
 
 export interface CacheVolumeSpec {
   readonly at: "volume";
@@ -107,9 +108,9 @@ export function linkOf(model: Model): string {
 
 /** Includes the Secret, which may choose the endpoint. A Model must not use files that another Model's Secret gave access to. */
 function requestOf({ spec }: Model, revision: string | undefined) {
-  const { source, files, mmproj, sha256, quantization, format, sourceSecretRef } = spec;
-  const secret = sourceSecretRef?.name;
-  return { source, files, mmproj, sha256: sha256?.toLowerCase(), quantization, format, revision, secret };
+  const { source, files, ignorePatterns, mmproj, sha256, quantization, format, sourceSecretRef } = spec;
+  const chosen = { source, files, ignorePatterns, mmproj, quantization, format };
+  return { ...chosen, sha256: sha256?.toLowerCase(), revision, secret: sourceSecretRef?.name };
 }
 
 /** Hash of the configured image, because admission may change the image in the Job. */
@@ -277,6 +278,7 @@ function fetchArguments(
     `--to=${CACHE_PATH}`,
     ...flag("folder", folder === "" ? undefined : folder),
     ...(spec.files ?? []).map((file) => `--file=${file}`),
+    ...(spec.ignorePatterns ?? []).map((pattern) => `--ignore=${pattern}`),
     ...flag("mmproj", spec.mmproj),
     ...flag("sha256", spec.sha256),
     ...flag("quantization", spec.quantization),
@@ -343,6 +345,7 @@ function jobMetadata(model: Model, volume: CacheVolumeSpec): ObjectMeta {
 function jobLabels(model: Model): Record<string, string> {
   return {
     ...MANAGED,
+    ...familyLabels(model),
     [LABEL_MODEL]: shortName(model.metadata.name, "", 63),
     [LABEL_MODEL_CACHE]: cacheKeyOf(model),
   };

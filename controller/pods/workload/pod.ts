@@ -1,14 +1,7 @@
 /** Builds the pod template of a service: its metadata, and everything around the engine's container. Pure. */
-import {
-  ANNOTATION_IN_FLIGHT,
-  ANNOTATION_RESTARTED_AT,
-  ENGINE_CONTAINER,
-  GATE_PLACEMENT,
-  IN_FLIGHT_NEEDS_KEY,
-  LABEL_MOUNTS,
-} from "../../../src/api/group.ts";
+import { ANNOTATION_IN_FLIGHT, ANNOTATION_RESTARTED_AT, ENGINE_CONTAINER, GATE_PLACEMENT, IN_FLIGHT_NEEDS_KEY, LABEL_MOUNTS } from "../../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
-import { isOwnKey, MANAGED_BY, ownerLabels } from "../../../src/api/owned.ts";
+import { isOwnKey, MANAGED_BY, ownerLabels, familyLabels } from "../../../src/api/owned.ts";
 import type { PodRuntime } from "../../../src/engines/contract/pod.ts";
 import type { Container, PodSpec, PodTemplate } from "../../../src/kube/workload-objects.ts";
 import { hash } from "../../../src/util/hash.ts";
@@ -18,6 +11,7 @@ import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
 import { queueAnnotations, queueLabels } from "./queue-labels.ts";
 import type { Files } from "./volumes.ts";
+import type { Model } from "../../../src/api/model.ts";
 
 /**
  * Groups that own the device files of AMD and Intel GPUs on nodes: video, and render by the numbers of Debian, Ubuntu and Red
@@ -30,9 +24,9 @@ const RESTARTED_AT_MAX = 64;
 
 export interface PodTemplateInput {
   readonly service: InferenceService;
+  readonly model: Model;
   readonly pod: PodRuntime;
   readonly gpus: GPURequest;
-  readonly resourceClaims: readonly object[];
   readonly files: Files;
   readonly container: Container;
   readonly settings: PodsSettings;
@@ -42,7 +36,7 @@ export interface PodTemplateInput {
 }
 
 export function podTemplateOf(input: PodTemplateInput): PodTemplate {
-  const { service, pod, gpus, files, container, isAlone } = input;
+  const { service, model, pod, gpus, files, container, isAlone } = input;
   const { spec } = service;
   const restartedAt = service.metadata.annotations?.[ANNOTATION_RESTARTED_AT]?.slice(0, RESTARTED_AT_MAX);
   const gauges = gaugesOf(pod, spec.inFlightProbe);
@@ -54,6 +48,7 @@ export function podTemplateOf(input: PodTemplateInput): PodTemplate {
         ...withoutOurs(spec.podLabels),
         ...queueLabels(service),
         ...(mounts === undefined ? {} : { [mounts]: "mounted" }),
+        ...familyLabels(model),
         ...ownerLabels(service),
         ...MANAGED_BY,
       },
@@ -76,7 +71,9 @@ export function podTemplateOf(input: PodTemplateInput): PodTemplate {
       volumes: [...files.volumes],
       ...schedulingOf(input),
       resourceClaims:
-        gpus.claims.length === 0 ? undefined : (input.resourceClaims as PodSpec["resourceClaims"]),
+        gpus.claims.length === 0
+          ? undefined
+          : (model.spec.hardware?.gpu?.resourceClaims as PodSpec["resourceClaims"]),
       imagePullSecrets: pullSecretsOf(input),
       runtimeClassName: spec.runtimeClassName,
       priorityClassName: spec.priorityClassName ?? priorityClassName(spec.priority),

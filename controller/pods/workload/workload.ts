@@ -5,7 +5,7 @@ import { isAutoscaled } from "../../../src/api/inference-service/autoscaling.ts"
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { sortedNames } from "../../../src/api/inference-service/model-names.ts";
 import { keyOf, serviceName } from "../../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels, familyLabels } from "../../../src/api/owned.ts";
 import { revisionHistoryLimit, toEngineSettings } from "../../../src/capacity/template.ts";
 import type { PodCommand, PodInput, PodRuntime } from "../../../src/engines/contract/pod.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
@@ -84,9 +84,9 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   });
   const template = podTemplateOf({
     service,
+    model,
     pod,
     gpus,
-    resourceClaims: model.spec.hardware?.gpu?.resourceClaims ?? [],
     files,
     container,
     settings,
@@ -98,7 +98,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     kind: "Deployment",
     metadata: {
       ...ownedObjectRef(service, serviceName(service.metadata.name)),
-      labels: { ...queueLabels(service), ...ownerLabels(service), ...MANAGED_BY },
+      labels: { ...queueLabels(service), ...familyLabels(model), ...ownerLabels(service), ...MANAGED_BY },
     },
     spec: {
       replicas,

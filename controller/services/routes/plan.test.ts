@@ -92,6 +92,14 @@ test("a route matches all names of the service, and replaces those that the engi
   });
 });
 
+test("a route lists the owner and the creation time that the Model states", () => {
+  const stated = { ownedBy: "meta", createdAt: "2024-07-23T00:00:00Z" };
+  const chat = { ...service("chat"), status: { model: stated } };
+  const { route } = routeObjects({ service: chat, gateway: GATEWAY, endpoints: [], names: namesIn([chat]) });
+  const expected = { modelsOwnedBy: stated.ownedBy, modelsCreatedAt: stated.createdAt };
+  expect(route.spec.rules).toEqual(route.spec.rules.map(() => expect.objectContaining(expected)));
+});
+
 test("the oldest service has the rule for a shared name, with the others of its Gateway", () => {
   const shared = (weight: number) => ({ endpoint: { modelNames: [{ name: "gpt", weight }] } });
   const services = [

@@ -167,7 +167,9 @@ function routeOf({ service, gateway, names }: RouteInput): AIGatewayRoute {
     spec: {
       parentRefs: [{ group: GATEWAY_API, kind: "Gateway", ...gateway }],
       llmRequestCosts: TOKEN_COSTS,
-      rules: groups.filter(([matched]) => matched.length > 0).map(([matched, refs]) => ruleOf(matched, refs)),
+      rules: groups
+        .filter(([matched]) => matched.length > 0)
+        .map(([matched, refs]) => ruleOf(matched, refs, service)),
     },
   };
 }
@@ -175,11 +177,13 @@ function routeOf({ service, gateway, names }: RouteInput): AIGatewayRoute {
 function ruleOf(
   matched: readonly string[],
   backendRefs: AIGatewayRouteRule["backendRefs"],
+  { status }: InferenceService,
 ): AIGatewayRouteRule {
   return {
     matches: matched.map((value) => ({ headers: [{ type: "Exact", name: MODEL_HEADER, value }] })),
     backendRefs,
-    modelsOwnedBy: "metalbridge",
+    modelsOwnedBy: status?.model?.ownedBy ?? "metalbridge",
+    modelsCreatedAt: status?.model?.createdAt,
     timeouts: { request: REQUEST_TIMEOUT },
   };
 }

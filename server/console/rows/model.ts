@@ -31,6 +31,7 @@ export function modelRow(objects: ModelObjects): ModelRow {
     message: status?.message ?? "",
     attention: modelAttention(model, downloads),
     source: spec.source,
+    family: spec.familyName ?? "",
     format: status?.format ?? spec.format ?? "",
     quantization: quantizationOfWeights(model) ?? "",
     sizeBytes: status?.sizeBytes,

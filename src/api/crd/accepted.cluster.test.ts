@@ -96,6 +96,18 @@ const good: readonly Good[] = [
       ],
     },
   ],
+  [
+    "Model",
+    "the fields of an OpenModel of llmaz",
+    {
+      "spec.source": "hf://Qwen/Qwen2-0.5B-Instruct@main",
+      "spec.familyName": "Qwen2.0_x",
+      "spec.ownedBy": "Alibaba, Inc.",
+      "spec.createdAt": "2024-06-07T00:00:00Z",
+      "spec.files": ["*.safetensors", "*.json"],
+      "spec.ignorePatterns": ["original/", "*.pth"],
+    },
+  ],
   ["Model", "a name with a dot", { "metadata.name": "llama-3.1-8b" }],
   ["InferenceService", "the longest name", { "metadata.name": `s${"x".repeat(49)}` }],
   [

@@ -51,6 +51,8 @@ export const modelColumns: readonly PrinterColumn[] = [
     ".status.prefetch.summary",
     "Number of hosts that have prefetched the model, of those that must.",
   ),
+  wide(text("Family", ".spec.familyName", "Family of the model.")),
+  wide(text("Owner", ".spec.ownedBy", "Owner of the model.")),
   wide(text("Arch", ".status.gguf.architecture", "Model architecture.")),
   wide({
     name: "Context",

@@ -116,6 +116,10 @@ export const sourceErrors = {
     what: "The repository contains several models, and the Model does not select one.",
     do: "set spec.quantization, or the file in the source (hf://org/repo/file.gguf) or in spec.files",
   },
+  FilesExcluded: {
+    what: "spec.ignorePatterns of the Model exclude a file that it needs, or every file that could be its weights.",
+    do: "remove or narrow the pattern that the message names, or name other files in spec.source, spec.files or spec.mmproj",
+  },
   SourceNotSupported: {
     what: "Hosts or pods cannot fetch this kind of source, or the layers of an artifact are not files.",
     do: "use a source that is fetched over the network, such as https://, hf://, s3:// or oci://; for file:// in pods, have an administrator add the folder to pods.hostPaths of the chart",

@@ -56,6 +56,16 @@ export function relativeFile(description: string) {
     });
 }
 
+/** Patterns of names. Each stands in every replica of a Model, so the list is short. */
+export const ignorePatternsSchema = z
+  .array(nonEmpty(256).regex(/^\S+$/).describe("Pattern of paths, relative to the source."))
+  .max(64)
+  .meta({
+    description:
+      "Files that are not fetched, even if files or quantization selects them. `*` matches any text, including slashes, and `?` any character; a pattern that ends with / excludes a folder. A file that the Model names must not match. Defaults to none.",
+    "x-kubernetes-list-type": "atomic",
+  });
+
 export const bytes = (description: string) => z.int().min(0).describe(description);
 export const timestamp = (description: string) => z.iso.datetime({ offset: true }).describe(description);
 
@@ -87,13 +97,12 @@ export function reachableAddress(field: string, pattern?: RegExp) {
   });
 }
 
-/** Text without control characters and characters that change the text direction, so that terminals can print it. */
+/** No control characters and none that change the text direction, so that terminals can print the text. */
+export const PRINTABLE = /^[^\p{Cc}\p{Cf}]*$/u;
+
+/** Text that terminals can print. */
 export const shortText = (maxLength: number, description: string) =>
-  z
-    .string()
-    .max(maxLength)
-    .regex(/^[^\p{Cc}\p{Cf}]*$/u)
-    .describe(description);
+  z.string().max(maxLength).regex(PRINTABLE).describe(description);
 
 /** Limits the total length of a list whose single entries may be long. */
 export const totalLength = (maxLength: number, label: string, field?: string) => ({

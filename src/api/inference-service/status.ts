@@ -9,6 +9,7 @@ import { flavorStatusSchema } from "../flavors.ts";
 import { LORA_ADAPTERS_MAX } from "../inference-replica.ts";
 import { MODEL_NAMES_MAX } from "./endpoint.ts";
 import { idleStatusSchema } from "./idle.ts";
+import { modelOrigin } from "../fields/model-origin.ts";
 
 export const SERVICE_PHASES = [
   "Pending",
@@ -117,6 +118,7 @@ export const inferenceServiceStatusSchema = z.object({
       source: z.string().max(2048).describe("Source of the Model.").optional(),
       quantization: z.string().max(64).describe("Quantization of the Model.").optional(),
       sizeBytes: bytes("Size of the Model in bytes.").optional(),
+      ...modelOrigin,
     })
     .describe("Model that is served.")
     .optional(),

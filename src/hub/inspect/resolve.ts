@@ -1,6 +1,6 @@
 /** Resolves a source and the file selection of a Model to files with addresses, for the controller and for hosts. */
 import { MetalbridgeError } from "../../api/errors.ts";
-import { type FileSelector, type SelectedFiles, selectFiles } from "../../models/source/select.ts";
+import { type FileSelector, type SelectedFiles, selectFiles, isExcluded } from "../../models/source/select.ts";
 import type { OpenSource } from "../remote-source.ts";
 
 export interface RemoteFile {
@@ -43,7 +43,9 @@ export async function resolveSource(
   const list = await source.list(signal);
   const { shown, named } = source;
   const available = list?.files.map(({ name }) => name);
-  const withProjector = { ...selector, mmproj: selector.mmproj ?? list?.projector };
+  const offered = list?.projector;
+  const isOffered = offered !== undefined && !isExcluded(offered, selector);
+  const withProjector = { ...selector, mmproj: selector.mmproj ?? (isOffered ? offered : undefined) };
   const { files, projector, format, entry, isChosen } = selectFiles(
     { shown, named, available },
     withProjector,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { selectFiles } from "./select.ts";
+import { selectFiles, type FileSelector } from "./select.ts";
 
 const shown = "org/repo at main";
 
@@ -73,6 +73,92 @@ test("a pattern that matches nothing, several models, or has no list to look in 
   expect(selectFiles({ shown, available }, { files: ["*.gguf"], quantization: "Q8_0" }).files).toEqual([
     "m-Q8_0.gguf",
   ]);
+});
+
+const REPOSITORY = [
+  "README.md",
+  "config.json",
+  "model.safetensors",
+  "onnx/model.onnx",
+  "original/consolidated.00.pth",
+  "tokenizer.json",
+];
+
+test.each<[title: string, selector: FileSelector, expected: readonly string[]]>([
+  [
+    "nothing else is named",
+    { ignorePatterns: ["*.pth", "*.onnx"] },
+    ["config.json", "model.safetensors", "tokenizer.json"],
+  ],
+  [
+    "a pattern ends with a slash",
+    { ignorePatterns: ["original/", "on?x/*", "t*"] },
+    ["config.json", "model.safetensors"],
+  ],
+  [
+    "files selects some, of which a pattern excludes one",
+    { files: ["*.json", "model.*"], ignorePatterns: ["tok*"] },
+    ["config.json", "model.safetensors"],
+  ],
+  ["no file matches", { files: ["config.json"], ignorePatterns: ["*.bin"] }, ["config.json"]],
+])("ignorePatterns exclude files: %s", (_, selector, expected) => {
+  expect(selectFiles({ shown, available: REPOSITORY }, selector).files).toEqual(expected);
+});
+
+test("ignorePatterns exclude models that would make the choice ambiguous, or another format", () => {
+  const available = ["m-Q4_K_M.gguf", "m-Q8_0.gguf", "model.safetensors"];
+  const only = { files: ["m-Q8_0.gguf"], format: "gguf", isChosen: false };
+  expect(selectFiles({ shown, available }, { ignorePatterns: ["*Q4*"] })).toMatchObject(only);
+  const weights = { files: ["model.safetensors"], format: "safetensors" };
+  expect(selectFiles({ shown, available }, { ignorePatterns: ["*.gguf"] })).toMatchObject(weights);
+});
+
+test.each<
+  [title: string, at: { available?: string[]; named?: string }, selector: FileSelector, says: RegExp]
+>([
+  [
+    "everything",
+    { available: ["a.safetensors"] },
+    { format: "safetensors", ignorePatterns: ["*"] },
+    /no model files: spec\.ignorePatterns \(\*\) exclude a\.safetensors$/,
+  ],
+  [
+    "every GGUF",
+    { available: ["README.md", "a.gguf", "b.gguf"] },
+    { ignorePatterns: ["x*", "*.gguf"] },
+    /no \.gguf file: spec\.ignorePatterns \(x\*, \*\.gguf\) exclude a\.gguf, b\.gguf$/,
+  ],
+  [
+    "all that files selects",
+    { available: ["a.gguf", "b.gguf"] },
+    { files: ["a*"], ignorePatterns: ["a*"] },
+    /matches a\*: spec\.ignorePatterns \(a\*\) exclude a\.gguf$/,
+  ],
+  [
+    "a file of files",
+    { available: ["a.gguf"] },
+    { files: ["a.gguf"], ignorePatterns: ["a*"] },
+    /exclude a\.gguf/,
+  ],
+  ["the file of the source", { named: "dir/a.gguf" }, { ignorePatterns: ["dir/"] }, /exclude dir\/a\.gguf/],
+  ["the projector", { named: "a.gguf" }, { mmproj: "p.gguf", ignorePatterns: ["p*"] }, /exclude p\.gguf/],
+  [
+    "a part of a split model",
+    { available: ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"] },
+    { ignorePatterns: ["*00002-of*"] },
+    /exclude m-00002-of-00002\.gguf/,
+  ],
+])("ignorePatterns that exclude %s are refused, and named", (_, at, selector, says) => {
+  expect(() => selectFiles({ shown, ...at }, selector)).toThrow(
+    expect.objectContaining({ code: "FilesExcluded", message: expect.stringMatching(says) }),
+  );
+});
+
+test("ignorePatterns are not blamed for what the source does not have", () => {
+  const selector = { files: ["*.bin"], ignorePatterns: ["a*"] };
+  expect(() => selectFiles({ shown, available: ["a.gguf"] }, selector)).toThrow(
+    expect.objectContaining({ code: "SourceNotFound" }),
+  );
 });
 
 test("a pattern of many stars is read without trying all ways to match it, which would take years", () => {

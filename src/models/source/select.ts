@@ -1,4 +1,4 @@
-/** Selects the files of a source that make up the model, by `files`, `mmproj`, `format` and `quantization`. Pure. */
+/** Selects the files of a source that make up the model, by `files`, `ignorePatterns`, `mmproj`, `format` and `quantization`. Pure. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import { checkDistinct, checkFileName } from "./file-name.ts";
@@ -16,6 +16,8 @@ export interface SelectableFiles {
 /** From the spec of a Model, or from a replica's template. */
 export interface FileSelector {
   readonly files?: readonly string[] | undefined;
+  /** Files that match one of these patterns are not part of the model. */
+  readonly ignorePatterns?: readonly string[] | undefined;
   readonly mmproj?: string | undefined;
   readonly format?: ModelFormat | undefined;
   /** Chooses where the source holds several models. */
@@ -41,12 +43,18 @@ const DRAFTER = /(^|[/._-])(mtp|draft|drafter|eagle[23]?|dflash|medusa)[/._-]/i;
 /** UD-Q8_0 is another quantization than Q8_0. */
 const UNSLOTH_DYNAMIC = /(^|[/._-])UD-/i;
 
+/** The files of a source without those that the spec excludes, which are kept for messages. */
+interface Candidates extends SelectableFiles {
+  readonly excluded: readonly string[];
+}
+
 /**
  * The file that the source names comes first, then those of the spec; the first is the main file. Where neither names
  * one, it is the only GGUF there, the one of the quantization, or for other formats everything but documentation.
  * Throws MetalbridgeError.
  */
-export function selectFiles(place: SelectableFiles, selector: FileSelector): SelectedFiles {
+export function selectFiles(all: SelectableFiles, selector: FileSelector): SelectedFiles {
+  const place = withoutExcluded(all, selector);
   const { shown, named, available } = place;
   const patterns = [...(named === undefined ? [] : [named]), ...(selector.files ?? [])];
   const requested = patterns.flatMap((pattern) => expand(place, pattern, selector));
@@ -59,6 +67,8 @@ export function selectFiles(place: SelectableFiles, selector: FileSelector): Sel
     ...files,
     ...(projector === undefined || files.includes(projector.name) ? [] : [projector.name]),
   ];
+  const excluded = names.find((name) => isExcluded(name, selector));
+  if (excluded !== undefined) throw filesExcluded(`${shown} lacks a file of the model`, [excluded], selector);
   const missing = available === undefined ? undefined : names.find((name) => !available.includes(name));
   if (missing !== undefined) throw new MetalbridgeError("SourceNotFound", `${shown} has no file ${missing}`);
   checkDistinct(names);
@@ -72,20 +82,57 @@ export function selectFiles(place: SelectableFiles, selector: FileSelector): Sel
   };
 }
 
+/** True for a file that `ignorePatterns` exclude. A pattern that ends with a slash stands for the files of a folder. */
+export function isExcluded(name: string, { ignorePatterns = [] }: FileSelector): boolean {
+  return ignorePatterns.some((pattern) => matches(pattern.replace(/\/$/, "/*"), name));
+}
+
+function withoutExcluded(place: SelectableFiles, selector: FileSelector): Candidates {
+  const isIn = (name: string) => !isExcluded(name, selector);
+  const { available } = place;
+  return {
+    ...place,
+    available: available?.filter(isIn),
+    excluded: available?.filter((name) => !isIn(name)) ?? [],
+  };
+}
+
+function filesExcluded(found: string, names: readonly string[], { ignorePatterns = [] }: FileSelector) {
+  const list = `${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""}`;
+  return new MetalbridgeError(
+    "FilesExcluded",
+    `${found}: spec.ignorePatterns (${ignorePatterns.join(", ")}) exclude ${list}`,
+  );
+}
+
 /** The files that a pattern stands for: all that match, of GGUF files those of one model. */
-function expand({ shown, available }: SelectableFiles, pattern: string, selector: FileSelector) {
-  if (!/[*?]/.test(pattern) || available?.includes(pattern)) return [pattern];
+function expand(place: Candidates, pattern: string, selector: FileSelector) {
+  const { shown, available, excluded } = place;
+  if (!/[*?]/.test(pattern) || [...(available ?? []), ...excluded].includes(pattern)) return [pattern];
   if (available === undefined) {
     const remedy = { summary: "name the files themselves" };
     throw new MetalbridgeError("SourceNotFound", `${shown} has no list to look for ${pattern} in`, remedy);
   }
-  const matching = available.filter((name) => matches(pattern, name));
+  const isMatch = (name: string) => matches(pattern, name);
+  const matching = available.filter(isMatch);
   if (matching.length === 0)
-    throw new MetalbridgeError("SourceNotFound", `no file of ${shown} matches ${pattern}`);
+    throw nothingFound("SourceNotFound", `no file of ${shown} matches ${pattern}`, place, isMatch, selector);
   const others = matching.filter((name) => !name.toLowerCase().endsWith(".gguf"));
   return others.length === matching.length
     ? others
-    : [...chooseGguf(shown, matching, selector).files, ...others];
+    : [...chooseGguf({ ...place, available: matching }, selector).files, ...others];
+}
+
+/** Names the files that would have been found without `ignorePatterns`. */
+function nothingFound(
+  code: "SourceNotFound" | "SourceIsNotAModel",
+  message: string,
+  { excluded }: Candidates,
+  isWanted: (name: string) => boolean,
+  selector: FileSelector,
+): MetalbridgeError {
+  const wanted = excluded.filter(isWanted);
+  return wanted.length === 0 ? new MetalbridgeError(code, message) : filesExcluded(message, wanted, selector);
 }
 
 /** `*` is any text, slashes too, as in other tools of the hubs; `?` any character. Linear in what is common, never exponential. */
@@ -122,17 +169,20 @@ function projectorAt(at: string): { name: string; at: string } {
   return { name: checkFileName(pathname.slice(pathname.lastIndexOf("/") + 1)), at };
 }
 
-function chooseFiles({ shown, available }: SelectableFiles, format: ModelFormat, selector: FileSelector) {
-  if (available === undefined)
-    throw new MetalbridgeError("SourceNotFound", `${shown} does not exist, or names no file`);
+function chooseFiles(place: Candidates, format: ModelFormat, selector: FileSelector) {
+  if (place.available === undefined)
+    throw new MetalbridgeError("SourceNotFound", `${place.shown} does not exist, or names no file`);
   return format === "gguf"
-    ? chooseGguf(shown, available, selector)
-    : { files: chooseAll(shown, available), isChosen: false };
+    ? chooseGguf(place, selector)
+    : { files: chooseAll(place, selector), isChosen: false };
 }
 
-function chooseGguf(shown: string, available: readonly string[], { quantization, mmproj }: FileSelector) {
+function chooseGguf(place: Candidates, selector: FileSelector) {
+  const { shown, available = [] } = place;
+  const { quantization, mmproj } = selector;
   const mains = available.filter((name) => name !== mmproj && isMainGguf(name)).sort();
-  if (mains.length === 0) throw new MetalbridgeError("SourceIsNotAModel", `${shown} has no .gguf file`);
+  if (mains.length === 0)
+    throw nothingFound("SourceIsNotAModel", `${shown} has no .gguf file`, place, isMainGguf, selector);
   const named = quantization === undefined ? mains : mains.filter((name) => hasWord(name, quantization));
   const isUd = /^UD-/i.test(quantization ?? "UD-");
   const models = preferred(named, DRAFTER);
@@ -149,11 +199,11 @@ function preferred(names: readonly string[], other: RegExp): readonly string[] {
   return rest.length === 0 ? names : rest;
 }
 
-function chooseAll(shown: string, available: readonly string[]): readonly string[] {
-  const modelFiles = available.filter(
-    (name) => !HIDDEN.test(name) && !/\.(md|png|jpe?g|gif|pdf)$/i.test(name),
-  );
-  if (modelFiles.length === 0) throw new MetalbridgeError("SourceNotFound", `${shown} has no model files`);
+function chooseAll(place: Candidates, selector: FileSelector): readonly string[] {
+  const isModelFile = (name: string) => !HIDDEN.test(name) && !/\.(md|png|jpe?g|gif|pdf)$/i.test(name);
+  const modelFiles = (place.available ?? []).filter(isModelFile);
+  if (modelFiles.length === 0)
+    throw nothingFound("SourceNotFound", `${place.shown} has no model files`, place, isModelFile, selector);
   return modelFiles;
 }
 

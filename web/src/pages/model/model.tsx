@@ -68,6 +68,10 @@ function factsOf({ metadata, spec, status }: Model, row: ModelRow | undefined): 
   const { gguf, files = [], prefetch } = status ?? {};
   return [
     ["Source", spec.source],
+    ["Ignored files", spec.ignorePatterns?.join(", ")],
+    ["Family", spec.familyName],
+    ["Owner", spec.ownedBy],
+    ["Model created", spec.createdAt === undefined ? undefined : <Ago key="made" at={spec.createdAt} />],
     ["Format", row?.format],
     ["Quantization", row?.quantization],
     ["Size", bytesOrNone(status?.sizeBytes)],

@@ -34,9 +34,9 @@ export function ModelsPage() {
 }
 
 const FILTER: ListFilter<ModelRow> = {
-  label: "Filter by name, source or format",
-  textsOf: ({ namespace, name, source, format, quantization, state, attention }) => [
-    ...[namespace, name, source, format, quantization, state.word, attention?.reason ?? ""],
+  label: "Filter by name, source, family or format",
+  textsOf: ({ namespace, name, source, family, format, quantization, state, attention }) => [
+    ...[namespace, name, source, family, format, quantization, state.word, attention?.reason ?? ""],
   ],
 };
 
@@ -74,6 +74,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     width: "minmax(104px, 3fr)",
     isWideOnly: true,
   },
+  { id: "family", header: "Family", value: ({ family }) => family, isOptional: true },
   {
     id: "quantization",
     header: "Quantization",
