@@ -8,6 +8,7 @@ import { bandwidthOfClass, calibrate, type SpeedRatio, speedRatios } from "./sco
 import { machineOf } from "./scoring/machine.ts";
 import { nodeAsReported, nodeMachine, nodeMachineFor, readNode } from "./scoring/node.ts";
 import { fitReplica, scoredNeedOf, smallerFit } from "./scoring/replica-fit.ts";
+import { kernelMismatch } from "../src/capacity/quantization-kernels.ts";
 
 export function createFitness(records: readonly CatalogRecord[]): Fitness {
   const match = createMatcher(records);
@@ -31,6 +32,9 @@ export function createFitness(records: readonly CatalogRecord[]): Fitness {
         fitOn: (place): ReplicaFit => {
           const read = machineIn(place, ratios);
           if (read.at === "noGpus") return read;
+          const unsupported =
+            "host" in place ? undefined : kernelMismatch(place.pod.kernel, place.node.gpus?.arch);
+          if (unsupported !== undefined) return { at: "unsupported", why: unsupported };
           return read.at === "known" ? fitReplica(need, read.machine) : { at: "unknown", why: read.why };
         },
         smallerFitOn: (place) => {

@@ -39,7 +39,7 @@ it(
       if (!isThere) response.writeHead(404).end();
       else response.writeHead(200, { "content-length": weights.length }).end(weights);
     });
-    await bench.startAgent({ timings: quick });
+    const { runner } = await bench.startAgent({ timings: quick });
     await bench.createReplica("chat-0-w", (spec) =>
       Object.assign(spec.template.model, { source: server.url }),
     );
@@ -50,6 +50,16 @@ it(
     const sha256 = createHash("sha256").update(weights).digest("hex");
     expect(ready.status?.model).toMatchObject({ sizeBytes: weights.length, sha256, gguf: { layerCount: 2 } });
     expect(ready.status?.progress).toBeUndefined();
+    const loads = [...runner.counts().loads.samples()].map(({ labels, histogram }) => {
+      expect(labels).toMatchObject({ model: server.url, backend: "llamacpp" });
+      return [labels.phase, histogram.counts.reduce((all, one) => all + one, 0), histogram.sum] as const;
+    });
+    expect(loads).toEqual([
+      ["pull", 1, expect.any(Number)],
+      ["start", 1, expect.any(Number)],
+    ]);
+    // The retries count too.
+    expect(loads[0]?.[2]).toBeGreaterThan(quick.fetchRetryFirstMs / 2_000);
   }),
 );
 

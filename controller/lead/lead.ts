@@ -51,6 +51,7 @@ import { type JoinedOptions, joinOptions } from "./options.ts";
 import { type CorePasses, createQueues, enqueueAll, enqueueScaled, type Queues, startQueues } from "./queues.ts";
 import { createPaths } from "./service-paths.ts";
 import type { RuleLabels } from "../services/objectives/config.ts";
+import { createPodLoadTimes } from "../services/performance/pod-load-times.ts";
 
 export interface LeadOptions extends WatchOptions {
   /** Takes what passes over services would write. Absent: they write it. */
@@ -107,7 +108,9 @@ export async function lead(options: LeadOptions): Promise<void> {
   const { watches, parts, passes } = leader;
   const joins = startJoins({ ...options, watches });
   options.onWatching(() => [...leader.reflectors(), joins]);
-  metrics.watch(() => leaderFacts(watches, { ...queues }, parts, clock));
+  const podLoadTimes = createPodLoadTimes();
+  podLoadTimes.read(watches.pods.list(), () => undefined);
+  metrics.watch(() => leaderFacts(watches, { ...queues }, { ...parts, podLoadTimes }, clock));
   startQueues(queues, passes, metrics);
   parts.added.autoscaling.onChange(() => enqueueScaled(watches, queues));
   parts.added.onWorking();

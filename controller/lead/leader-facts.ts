@@ -9,6 +9,8 @@ import { requiredOwned, type Watches } from "../frame/watches/watches.ts";
 import type { PodsQueue } from "../pods/queue.ts";
 import type { LivePerformance } from "../services/performance/live-performance.ts";
 import type { PodLoad } from "../services/performance/pod-loads.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
+import type { PodLoadTimes } from "../services/performance/pod-load-times.ts";
 
 export function leaderFacts(
   watches: Watches,
@@ -17,6 +19,7 @@ export function leaderFacts(
     readonly scheduler: Pick<ControllerScheduler, "pending">;
     readonly podsQueue: PodsQueue;
     readonly performance: Pick<LivePerformance, "podLoads">;
+    readonly podLoadTimes: PodLoadTimes;
   },
   clock: Clock,
 ): LeaderFacts {
@@ -34,6 +37,7 @@ export function leaderFacts(
     watches: signs,
     waiting: { hosts: parts.scheduler.pending().length, pods: parts.podsQueue.length() },
     podSpeeds: parts.performance.podLoads().flatMap((load) => podSpeed(watches, load)),
+    podLoads: parts.podLoadTimes.read(pods.list(), (pod) => labelsOf(watches, pod)),
     depths: Object.fromEntries(Object.entries(queues).map(([name, queue]) => [name, queue.depth()])),
   };
 }
@@ -41,9 +45,16 @@ export function leaderFacts(
 /** Empty if the engine does not report its tokens, and for a pod whose service or Model was deleted. */
 function podSpeed(watches: Watches, { pod, runtime, performance }: PodLoad): readonly PodSpeed[] {
   const { tokensPerSecond } = performance;
+  const labels = labelsOf(watches, pod, runtime);
+  return tokensPerSecond === undefined || labels === undefined ? [] : [{ ...labels, tokensPerSecond }];
+}
+
+function labelsOf(watches: Watches, pod: Pod, ofPod?: string) {
   const { namespace, labels } = pod.metadata;
   const service = watches.services.get(keyOf({ namespace, name: labels?.[LABEL_SERVICE] ?? "" }));
   const model = service && watches.models.get(modelKeyOf(service))?.spec.source;
-  if (tokensPerSecond === undefined || runtime === undefined || model === undefined) return [];
-  return [{ model, backend: runtime, node: pod.spec.nodeName ?? "", tokensPerSecond }];
+  const backend = ofPod ?? service?.status?.runtime;
+  return model === undefined || backend === undefined
+    ? undefined
+    : { model, backend, node: pod.spec.nodeName ?? "" };
 }

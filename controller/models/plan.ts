@@ -24,6 +24,7 @@ import { assessPrefetch } from "./prefetch.ts";
 import type { Task } from "./source/classify.ts";
 import { type InspectionResult, isInspected } from "./source/inspections.ts";
 import { type ObservedSource, pinnedOf, planPin } from "./source/pin.ts";
+import { quantizationContradiction } from "../../src/capacity/quantization-kernels.ts";
 
 export interface ModelObservation extends ObservedSource {
   readonly hosts: readonly Host[];
@@ -50,7 +51,8 @@ interface Verdict {
 /** The complete status, ready to be applied. */
 export function planModelStatus(observation: ModelObservation, nowIso: string): ModelStatus {
   const { model, hosts, cache } = observation;
-  const verdict = withoutPods(observation, requireRuntime(observation, judge(observation)));
+  const judged = withoutPods(observation, requireRuntime(observation, judge(observation)));
+  const verdict = withContradiction(model, judged);
   const { reason, message, degraded } = verdict;
   const observedGeneration = model.metadata.generation;
   const ignored = unhonored(observation);
@@ -291,6 +293,13 @@ function withoutPods({ task }: ModelObservation, verdict: Verdict): Verdict {
   if (refusal === undefined) return verdict;
   const message = `services in pods cannot use the Model: ${refusal.message}`;
   return { ...verdict, degraded: verdict.degraded ?? { reason: refusal.code, message } };
+}
+
+/** The Model stays usable: the files decide what engines load, spec.quantization which nodes pods get. */
+function withContradiction({ spec }: Model, verdict: Verdict): Verdict {
+  const message = quantizationContradiction({ spec, status: verdict.facts });
+  if (message === undefined) return verdict;
+  return { ...verdict, degraded: verdict.degraded ?? { reason: "QuantizationContradicted", message } };
 }
 
 /** Fails a Model for hosts whose format no host can run, even if its source was read. */

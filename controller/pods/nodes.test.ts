@@ -52,6 +52,44 @@ test("the choice prefers nodes by score, avoids nodes that are too small, and le
   );
 });
 
+test("a node whose GPUs do not run the quantization is kept out with the reason, whatever its memory", () => {
+  const labels = (major: string, minor: string) => ({
+    "nvidia.com/gpu.product": "GPU",
+    "nvidia.com/gpu.memory": String(80 * 1024),
+    "nvidia.com/gpu.compute.major": major,
+    "nvidia.com/gpu.compute.minor": minor,
+  });
+  const status = { allocatable: { "nvidia.com/gpu": "1" } };
+  const nodes = [
+    readNode({ metadata: { name: "v100", labels: labels("7", "0") }, status }),
+    readNode({ metadata: { name: "l4", labels: labels("8", "9") }, status }),
+    gpu("unlabeled", "NVIDIA-Something", 80),
+  ];
+  const kernel = { name: "AWQ", capability: 75 } as const;
+  const judged = judgeNodes(scorer, { ...CUDA, kernel }, nodes);
+  expect(judged.map(({ name, fit }) => [name, fit.at])).toEqual([
+    ["l4", "fits"],
+    ["unlabeled", "fits"],
+    ["v100", "unsupported"],
+  ]);
+  expect(nodeChoiceOf(judged).avoid).toEqual(["v100"]);
+  expect(nodesCondition({ at: "judged", judged }).message).toContain(
+    "kept out: v100 (GPU sm_70 is older than compute capability 7.5, which AWQ needs: Turing (T4) or later)",
+  );
+  const old = judged.filter(({ name }) => name === "v100");
+  expect(nodesCondition({ at: "judged", judged: old })).toMatchObject({
+    status: "False",
+    reason: "NoNodeFits",
+  });
+});
+
+test("the architecture is that of the report where no label states it", () => {
+  const found = { name: "V100", vendor: "nvidia", unified: false, count: 1, arch: "sm_70" } as const;
+  const report = { cpu: {}, gpus: [found], runtimes: [], models: [], leftOut: [] };
+  const node = { metadata: { name: "n" }, status: { allocatable: { "nvidia.com/gpu": "1" } } };
+  expect(readNode(node, { at: "known", report }).gpus?.arch).toBe("sm_70");
+});
+
 test("the condition says so if pods get no preferences because of their required terms", () => {
   const judged = judgeNodes(scorer, CUDA, NODES);
   expect(nodesCondition({ at: "judged", judged, hasSeveralTerms: true }).message).toMatch(

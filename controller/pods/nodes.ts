@@ -1,14 +1,7 @@
 /** placement.mode Auto: judges and scores the nodes for a pod of a service, which gives the nodes that it avoids and prefers. Pure. */
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { NodeRead, PodAccelerator, ReplicaFit, ReplicaScorer } from "../../src/capacity/fitness.ts";
-import {
-  DEFAULT_SCORE_WEIGHTS,
-  type MachineScore,
-  type ScoredMachine,
-  type ScoreWeights,
-  scoreMachines,
-  scoreRank,
-} from "../../src/capacity/score.ts";
+import { DEFAULT_SCORE_WEIGHTS, type MachineScore, type ScoredMachine, type ScoreWeights, scoreMachines, scoreRank } from "../../src/capacity/score.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 
 /** What is known about a node besides its size. */
@@ -42,7 +35,7 @@ export function judgeNodes(
 
 /** Nodes for a pod, named by label kubernetes.io/hostname. */
 export interface NodeChoice {
-  /** Nodes that can never hold the model, and nodes that pods leave. */
+  /** Nodes that can never run the model, and nodes that pods leave. */
   readonly avoid: readonly string[];
   /** Weights from 1 to 100, the largest first. */
   readonly prefer: readonly { readonly weight: number; readonly nodes: readonly string[] }[];
@@ -68,7 +61,7 @@ export function nodeChoiceOf(
   const left = judged.filter(({ name }) => leaving.has(name));
   const others = judged.filter(({ name }) => !leaving.has(name));
   // Nodes to leave come first in case not all can be named: nothing else keeps pods off them.
-  const unfit = [...left, ...others.filter(({ fit }) => fit.at === "tooSmall")];
+  const unfit = [...left, ...others.filter(isUnfit)];
   const avoid = [...new Set(unfit.map(({ hostname }) => hostname))].slice(0, MAX_AVOIDED);
   const hostnames = new Map(others.map(({ name, hostname }) => [name, hostname]));
   const byWeight = new Map<number, string[]>();
@@ -145,7 +138,7 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
       others.flatMap(({ name, fit }) => (fit.at === "fits" ? [name] : [])),
       "; no speed is measured, and the catalog does not have the model, so they are not scored",
     ),
-    listed("kept out", others.flatMap(tooSmallText)),
+    listed("kept out", others.flatMap(unfitText)),
     listed("left to the scheduler", others.flatMap(unknownText)),
   ].filter((text) => text !== "");
   const message = parts.join("; ");
@@ -156,8 +149,8 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
       reason: "NoNodes",
       message: "no node has the resources that the pods request; the pods are pending until a node has them",
     };
-  if (judged.every(({ fit }) => fit.at === "tooSmall"))
-    return { type, status: "False", reason: "NoNodeFits", message: `no node holds the model; ${message}` };
+  if (judged.every(isUnfit))
+    return { type, status: "False", reason: "NoNodeFits", message: `no node runs the model; ${message}` };
   const isKnown = scores.length > 0 || judged.some(({ fit }) => fit.at !== "unknown");
   return isKnown
     ? { type, status: "True", reason: "NodesScored", message }
@@ -167,7 +160,12 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
 const NO_PREFERENCES =
   "pods get no preferences, because they have several required node selector terms (hardware.gpu.memory, flavors), which Karpenter drops before preferences";
 
-function tooSmallText({ name, fit }: JudgedNode): string[] {
+function isUnfit({ fit }: JudgedNode): boolean {
+  return fit.at === "tooSmall" || fit.at === "unsupported";
+}
+
+function unfitText({ name, fit }: JudgedNode): string[] {
+  if (fit.at === "unsupported") return [`${name} (${fit.why})`];
   if (fit.at !== "tooSmall") return [];
   return [`${name} (offers ${formatBytes(fit.budgetBytes)} of the ${formatBytes(fit.claimBytes)} it needs)`];
 }

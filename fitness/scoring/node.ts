@@ -47,8 +47,10 @@ function gpusOf(node: Node): NodeGpus | undefined {
   for (const { vendor, resource, accelerator, backend } of GPUS) {
     const count = Math.floor(quantityOf(node.status?.allocatable?.[resource]) ?? 0);
     if (!(count > 0 && count <= MAX_GPUS)) continue;
-    const { product = backend, bytesEach, isSliced, isShared } = labeledGpu(node, vendor)?.gpu ?? {};
-    return { accelerator, backend, name: product.replaceAll("-", " "), count, bytesEach, isSliced, isShared };
+    const { gpu } = labeledGpu(node, vendor) ?? {};
+    const { product = backend, arch, bytesEach, isSliced, isShared } = gpu ?? {};
+    const name = product.replaceAll("-", " ");
+    return { accelerator, backend, name, arch, count, bytesEach, isSliced, isShared };
   }
   return undefined;
 }
@@ -172,6 +174,7 @@ function limitedTo(totalBytes: number, { allocatableBytes = totalBytes }: NodeRe
 
 /** The device plugin's count of GPUs, with the memory from the driver. */
 function gpusAsReported(gpus: NodeGpus, gpu: ReportedGpu | undefined): NodeGpus {
-  if (gpu?.memoryBytes === undefined) return gpus;
-  return { ...gpus, name: gpu.name, bytesEach: gpu.memoryBytes };
+  const arch = gpus.arch ?? gpu?.arch;
+  if (gpu?.memoryBytes === undefined) return { ...gpus, arch };
+  return { ...gpus, name: gpu.name, arch, bytesEach: gpu.memoryBytes };
 }

@@ -3,21 +3,8 @@ import { describe, expect, test } from "vitest";
 import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import type { Devices } from "../../src/capacity/devices/devices.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
-import {
-  ANY_GPU,
-  classOf,
-  measuredModel,
-  measuredService,
-  measuredTable,
-} from "../../test/bed/gpu-classes.ts";
-import {
-  type ExtenderNeed,
-  mismatchOf,
-  type NodeFacts,
-  needOf,
-  scoreCandidates,
-  scoreOnFlavor,
-} from "./decide.ts";
+import { ANY_GPU, classOf, measuredModel, measuredService, measuredTable } from "../../test/bed/gpu-classes.ts";
+import { type ExtenderNeed, mismatchOf, type NodeFacts, needOf, scoreCandidates, scoreOnFlavor } from "./decide.ts";
 import type { ExtenderPod } from "./protocol.ts";
 
 const GIB = 1024 ** 3;
@@ -49,6 +36,7 @@ const facts = (gpu: Devices["gpu"], more: Partial<NodeFacts> = {}): NodeFacts =>
   ...more,
 });
 const ONE = { "nvidia.com/gpu": "1" };
+const SAFETENSORS = { format: "safetensors" };
 const gpu = (memory: string) => ({ hardware: { accelerator: "cuda", gpu: { memory, vendor: "nvidia" } } });
 
 test.each<[string | undefined, string, ExtenderNeed, Devices["gpu"]]>([
@@ -122,16 +110,22 @@ test.each<[string | undefined, string, ExtenderNeed, Devices["gpu"]]>([
   ],
   ...(
     [
-      ["AWQ", needWith(ONE, { quantization: "AWQ" })],
-      ["AWQ", needWith(ONE, {}, {}, { quantization: "awq-4bit" })],
-      ["FP8", needWith(ONE, {}, {}, { quantization: "fbgemm_fp8" })],
-      ["FP8", needWith(ONE, {}, { vllmConfig: { quantization: "fp8" } })],
-      [undefined, needWith(ONE, {}, {}, { quantization: "gptq-4bit" })],
-      [undefined, needWith(ONE, {}, { vllmConfig: { quantization: "gptq" } }, { quantization: "awq-4bit" })],
-      [undefined, needWith({ "amd.com/gpu": "1" }, {}, {}, { quantization: "fp8" })],
+      ["AWQ", needWith(ONE, { ...SAFETENSORS, quantization: "AWQ" })],
+      ["AWQ", needWith(ONE, SAFETENSORS, {}, { quantization: "awq-4bit" })],
+      ["AWQ", needWith(ONE, { ...SAFETENSORS, quantization: "awq" }, {}, { quantization: "gptq-4bit" })],
+      ["FP8", needWith(ONE, SAFETENSORS, {}, { quantization: "fbgemm_fp8" })],
+      ["FP8", needWith(ONE, SAFETENSORS, { vllmConfig: { quantization: "fp8" } })],
+      ["INT4", needWith(ONE, SAFETENSORS, {}, { quantization: "int4" })],
+      [undefined, needWith(ONE, SAFETENSORS, {}, { quantization: "gptq-4bit" })],
+      [
+        undefined,
+        needWith(ONE, SAFETENSORS, { vllmConfig: { quantization: "gptq" } }, { quantization: "awq-4bit" }),
+      ],
+      [undefined, needWith({ "amd.com/gpu": "1" }, SAFETENSORS, {}, { quantization: "fp8" })],
+      [undefined, needWith(ONE, {}, {}, { quantization: "MXFP4" })],
     ] as const
   ).map(([named, need]): [string | undefined, string, ExtenderNeed, Devices["gpu"]] => [
-    named && `GPU sm_70 is older than compute capability 7.5, which ${named} needs`,
+    named && `GPU sm_70 is older than compute capability 7.5, which ${named} needs: Turing (T4) or later`,
     `${named} on a GPU before Turing`,
     need,
     { vendor: need.vendor ?? "NVIDIA", arch: "sm_70", int4: false },

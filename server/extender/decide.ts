@@ -6,27 +6,17 @@ import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { speedsByClass, subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
-import {
-  ACCELERATOR_OF_VENDOR,
-  type Devices,
-  type GpuVendor,
-  vendorOfAccelerator,
-} from "../../src/capacity/devices/devices.ts";
+import { ACCELERATOR_OF_VENDOR, type Devices, type GpuVendor, vendorOfAccelerator } from "../../src/capacity/devices/devices.ts";
 import { flavorsOf } from "../../src/capacity/flavors/narrow.ts";
-import { engineQuantizations, isPartlyOffloaded } from "../../src/capacity/offload.ts";
-import { formatOf, quantizationOfWeights } from "../../src/capacity/resolve.ts";
-import {
-  type ScoreInputs,
-  type ScoreWeights,
-  scoreMachine,
-  scoreOf,
-  scoreRank,
-  scoreScale,
-} from "../../src/capacity/score.ts";
+import { isPartlyOffloaded } from "../../src/capacity/offload.ts";
+import { formatOf } from "../../src/capacity/resolve.ts";
+import { type ScoreInputs, type ScoreWeights, scoreMachine, scoreOf, scoreRank, scoreScale } from "../../src/capacity/score.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { type ExtenderPod, MAX_SCORE } from "./protocol.ts";
+import type { KernelNeed } from "../../src/capacity/fitness.ts";
+import { kernelMismatch, kernelNeedOf } from "../../src/capacity/quantization-kernels.ts";
 
 /** What is known about a node. */
 export interface NodeFacts {
@@ -48,8 +38,8 @@ export interface ExtenderNeed {
   readonly memoryPerGpu: NeededMemory | undefined;
   /** Memory of the MIG slice that the pod requests by its profile. */
   readonly sliceBytes: number | undefined;
-  /** AWQ or FP8, which no engine runs on NVIDIA's GPUs before Turing. GPTQ runs there. */
-  readonly needsTuringFor: string | undefined;
+  /** What the quantization needs of NVIDIA's GPUs. */
+  readonly kernel: KernelNeed | undefined;
   /** Measured tokens per second by device class. */
   readonly speeds: Readonly<Record<string, number>>;
   /** Among which the scheduler chooses, in order of preference; empty if there is no choice. */
@@ -100,16 +90,10 @@ export function needOf(
     gpus,
     memoryPerGpu: gpus === 0 ? undefined : memoryPerGpu(service, model, gpus),
     sliceBytes: requested.sliceBytes,
-    needsTuringFor: vendor === "NVIDIA" ? turingQuantization(service, model) : undefined,
+    kernel: vendor === "NVIDIA" ? kernelNeedOf(spec, model) : undefined,
     speeds: speedsByClass(table, subject),
     flavors: flavorsOffered(pod, service, model),
   };
-}
-
-/** Settings of the engine take precedence over what the files state. */
-function turingQuantization({ spec }: InferenceService, model: Model): string | undefined {
-  const [named = quantizationOfWeights(model)] = engineQuantizations(spec);
-  return /awq|fp8/i.exec(named ?? "")?.[0].toUpperCase();
 }
 
 function inPods(runtime: Parameters<typeof engineDescription>[0]): boolean {
@@ -154,9 +138,8 @@ export function mismatchOf(need: ExtenderNeed, { devices: { gpu } }: NodeFacts):
   const { vendor, memoryPerGpu: needed, sliceBytes } = need;
   if (vendor !== undefined && gpu.vendor !== vendor)
     return `GPU vendor is ${gpu.vendor}, the model needs ${vendor}`;
-  // Turing is also the first one that computes on 4-bit integers, which is what is known of a GPU.
-  if (need.needsTuringFor !== undefined && gpu.int4 === false)
-    return `GPU ${gpu.arch ?? gpu.product ?? ""} is older than compute capability 7.5, which ${need.needsTuringFor} needs`;
+  const tooOld = kernelMismatch(need.kernel, gpu.arch);
+  if (tooOld !== undefined) return tooOld;
   const bytes = sliceBytes ?? gpu.bytesEach;
   if (needed === undefined || bytes === undefined || bytes >= needed.minBytes) return undefined;
   const what = sliceBytes !== undefined || gpu.isSliced === true ? "MIG slice" : "GPU";

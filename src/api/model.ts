@@ -85,7 +85,9 @@ const modelSpecSchema = z
     quantization: z
       .string()
       .max(64)
-      .describe("Quantization to select if the source has several, for example Q4_K_M.")
+      .describe(
+        "Quantization to select if the source has several, for example Q4_K_M. For safetensors, a name such as AWQ or FP8 also decides which GPUs can run the model; if absent, the files do.",
+      )
       .optional(),
     files: z
       .array(relativeFile("Path of a file, relative to the source."))

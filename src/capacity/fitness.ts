@@ -29,6 +29,8 @@ export interface NodeGpus {
   readonly accelerator: Accelerator;
   readonly backend: string;
   readonly name: string;
+  /** For example sm_89; undefined if neither a label nor the report states it. */
+  readonly arch?: string | undefined;
   readonly count: number;
   /** Memory of each GPU; undefined if no label states it. */
   readonly bytesEach: number | undefined;
@@ -55,6 +57,16 @@ export interface NodeRead {
 export interface PodAccelerator {
   readonly accelerator: Accelerator;
   readonly gpus: number;
+  /** Requirement of the model's quantization for NVIDIA's GPUs. */
+  readonly kernel?: KernelNeed | undefined;
+}
+
+/** Requirement of a quantization. */
+export interface KernelNeed {
+  /** For messages. */
+  readonly name: string;
+  /** Compute capability without its point, as in sm_75. */
+  readonly capability: 70 | 75 | 80;
 }
 
 /** Differences between the weights that the engine loads and those in the catalog. */
@@ -101,6 +113,8 @@ export type ReplicaFit =
     }
   | { readonly at: "tooSmall"; readonly claimBytes: number; readonly budgetBytes: number }
   | { readonly at: "unknown"; readonly why: string }
+  /** The GPUs of the machine do not run the quantization. */
+  | { readonly at: "unsupported"; readonly why: string }
   /** The machine lacks the requested GPUs, which the scheduler detects. */
   | { readonly at: "noGpus" };
 

@@ -35,7 +35,9 @@ function readFiles(gpu: string, device: string): GpuGauge {
   const monitors = entriesOf(folder).map((name) => join(folder, name));
   // The driver xe has no temp1.
   const files = monitors.flatMap((monitor) => [join(monitor, "temp1_input"), join(monitor, "temp2_input")]);
-  const millidegrees = files.map((file) => readKernelFile(file)).find((text) => text !== undefined);
+  const millidegrees = files
+    .map((file) => readKernelFile(file))
+    .find((text) => numberIn(text, MAX_CELSIUS * 1_000) !== undefined);
   return gauge(gpu, millidegrees, 1_000, readKernelFile(join(device, "gpu_busy_percent")));
 }
 

@@ -75,8 +75,18 @@ function complete(gpu: FoundGpu, mib: number, name: string | undefined): FoundGp
   };
 }
 
-/** Tools write the domain with four digits, eight, or not at all. */
+/**
+ * Tools write the domain with four digits, eight, or not at all. GPUs of cloud machines and of large servers may differ in it
+ * alone.
+ */
 export function isSameBus(a: string, b: string): boolean {
-  const short = (bus: string): string => bus.toLowerCase().split(":").slice(-2).join(":");
-  return a !== "" && short(a) === short(b);
+  const [one, other] = [partsOf(a), partsOf(b)];
+  const isSameDomain = Number.isNaN(one.domain) || Number.isNaN(other.domain) || one.domain === other.domain;
+  return a !== "" && one.device === other.device && isSameDomain;
+}
+
+/** The domain is NaN if it is missing. */
+function partsOf(bus: string): { readonly domain: number; readonly device: string } {
+  const [, domain = "", device = bus] = /^(?:([0-9a-f]+):)?([0-9a-f]+:[^:]+)$/.exec(bus.toLowerCase()) ?? [];
+  return { domain: Number.parseInt(domain, 16), device };
 }

@@ -20,6 +20,7 @@ import { clearTerminal, setPast } from "../state/history.ts";
 import { runOf } from "../state/run.ts";
 import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
 import { forgetWeights, noteCorrected, noteDamaged, noteIdentity, setWeights, storedFiles, type WeightFiles, type WeightsState } from "../state/weights.ts";
+import { countLoad } from "../state/counts.ts";
 
 const PROGRESS_MS = 1_000;
 
@@ -100,6 +101,7 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
 export function startModelFetch(state: ReplicaState, context: RunnerContext): boolean {
   if (state.jobs.isRunning("fetch")) return false;
   setWeights(state, { at: "fetching", bytes: 0 });
+  setPast(state, { fetchingSince: state.past.fetchingSince ?? context.ports.clock.monotonicMs() });
   state.jobs.run("fetch", async (signal) => {
     let attempt: FailedAttempt = { isOnHost: false };
     const onAttempt = (next: FailedAttempt) => {
@@ -107,12 +109,14 @@ export function startModelFetch(state: ReplicaState, context: RunnerContext): bo
     };
     try {
       await fetchAll(state, context, { signal, onAttempt });
-      setPast(state, { fetchFailures: 0 });
+      notePullTime(state, context);
       // The failure may have been caused by damaged files, which the download has replaced.
       clearTerminal(state);
     } catch (error) {
-      if (signal.aborted) forgetWeights(state);
-      else {
+      if (signal.aborted) {
+        forgetWeights(state);
+        setPast(state, { fetchingSince: undefined });
+      } else {
         const roomBytes = await storeRoomBytes(context.ports.store);
         setWeights(state, failed(state, error, context, { ...attempt, roomBytes }));
       }
@@ -120,6 +124,15 @@ export function startModelFetch(state: ReplicaState, context: RunnerContext): bo
     return true;
   });
   return true;
+}
+
+/** Retries and the time in this host's queue of downloads count: the replica has waited for all of it. */
+function notePullTime(state: ReplicaState, { counts, ports }: RunnerContext): void {
+  const { template } = replicaOf(state)?.spec ?? {};
+  const { fetchingSince } = state.past;
+  if (template !== undefined && fetchingSince !== undefined)
+    countLoad(counts, template, "pull", ports.clock.monotonicMs() - fetchingSince);
+  setPast(state, { fetchFailures: 0, fetchingSince: undefined });
 }
 
 /** Disk space left for models; undefined if it cannot be read. */

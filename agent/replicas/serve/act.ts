@@ -13,14 +13,7 @@ import { announceEndpoint } from "./endpoint.ts";
 import { noteSpeed } from "./gauges.ts";
 import { scanLog } from "./log-lines.ts";
 import type { ServeStep } from "./plan.ts";
-import {
-  checkRoute,
-  measureFootprint,
-  proveAgain,
-  restoreFiles,
-  startHealthProbe,
-  startRequestProbe,
-} from "./probes.ts";
+import { checkRoute, measureFootprint, proveAgain, restoreFiles, startHealthProbe, startRequestProbe } from "./probes.ts";
 
 export function applyServe(
   step: ServeStep,
@@ -74,10 +67,10 @@ export function applyServe(
 
 /** On the monotonic clock, because the wall clock may be set during a start. */
 function noteLoadTime(state: ReplicaState, { counts, ports }: RunnerContext): void {
-  const { runtime, model } = replicaOf(state)?.spec.template ?? {};
+  const { template } = replicaOf(state)?.spec ?? {};
   const startedAt = runOf(state)?.record.startedAt;
-  if (runtime !== undefined && model !== undefined && startedAt !== undefined)
-    countLoad(counts, model.source, runtime, ports.clock.monotonicMs() - startedAt);
+  if (template !== undefined && startedAt !== undefined)
+    countLoad(counts, template, "start", ports.clock.monotonicMs() - startedAt);
 }
 
 async function adjustClaim(

@@ -1,8 +1,10 @@
 /** Replica counts since the agent's start, as plain numbers: they are correct no matter when they are scraped. */
 import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
 import type { Histogram } from "../../../src/http/metrics/family.ts";
-import { createHistogram, observeValue } from "../../../src/http/metrics/histogram.ts";
+import { createHistogram, observeValue, type LabeledHistograms } from "../../../src/http/metrics/histogram.ts";
 import { createTally, type Tally } from "../../../src/http/metrics/tally.ts";
+import type { ReplicaTemplate } from "../../../src/api/inference-replica.ts";
+import { createLoadTimes } from "../../../src/http/metrics/live.ts";
 
 /** health: the health endpoint. request: one real token. */
 type ProbeKind = "health" | "request";
@@ -19,16 +21,12 @@ export type DrainOutcome = "quiet" | "deadline" | "ended";
 export interface HostCounts {
   readonly drains: Readonly<Record<DrainOutcome, Histogram>>;
   readonly fetchFailures: Tally;
-  /** Times from the start of an engine until it was ready, by model and runtime. */
-  readonly loads: Map<string, LoadTimes>;
+  /** Load times by model, runtime and phase. */
+  readonly loads: LabeledHistograms;
 }
 
-interface LoadTimes {
-  /** Source of the model. */
-  readonly model: string;
-  readonly backend: string;
-  readonly seconds: Histogram;
-}
+/** pull: a download of weights that has succeeded. start: from the start of an engine until it was ready. */
+type LoadPhase = "pull" | "start";
 
 /** The gauges of one engine. */
 export interface EngineReading {
@@ -39,7 +37,6 @@ export interface EngineReading {
 /** Engines answer probes in milliseconds; a first request may take as long as reading the weights from disk. */
 const HEALTH_SECONDS = [0.005, 0.025, 0.1, 0.5, 2.5] as const;
 const REQUEST_SECONDS = [0.1, 0.5, 1, 5, 15, 60] as const;
-const LOAD_SECONDS = [0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600] as const;
 const DRAIN_SECONDS = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600] as const;
 
 export function createReplicaCounts(): ReplicaCounts {
@@ -59,7 +56,7 @@ export function createHostCounts(): HostCounts {
       ended: createHistogram(DRAIN_SECONDS),
     },
     fetchFailures: createTally(),
-    loads: new Map(),
+    loads: createLoadTimes(),
   };
 }
 
@@ -73,9 +70,11 @@ export function countDrain(counts: HostCounts, outcome: DrainOutcome, tookMs: nu
   observeValue(counts.drains[outcome], tookMs / 1_000);
 }
 
-export function countLoad({ loads }: HostCounts, model: string, backend: string, tookMs: number): void {
-  const key = JSON.stringify([model, backend]);
-  const times = loads.get(key) ?? { model, backend, seconds: createHistogram(LOAD_SECONDS) };
-  loads.set(key, times);
-  observeValue(times.seconds, Math.max(0, tookMs) / 1_000);
+export function countLoad(
+  { loads }: HostCounts,
+  { model, runtime: backend }: Pick<ReplicaTemplate, "model" | "runtime">,
+  phase: LoadPhase,
+  tookMs: number,
+): void {
+  loads.observe({ model: model.source, backend, phase }, Math.max(0, tookMs) / 1_000);
 }

@@ -45,6 +45,8 @@ export interface PastRuns {
   /** `history.backoffUntilMs` on this process's clock. */
   readonly backoffUntil: number | undefined;
   readonly pressure: PressureTimes;
+  /** Start of the download that is in progress or retried. */
+  readonly fetchingSince?: number | undefined;
   /** Failures in a row. */
   readonly fetchFailures: number;
   readonly launchFailures: number;

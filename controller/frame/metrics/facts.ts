@@ -2,7 +2,7 @@
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import type { Histogram } from "../../../src/http/metrics/family.ts";
+import type { Histogram, HistogramSample } from "../../../src/http/metrics/family.ts";
 import type { ProcessFacts } from "../../../src/http/metrics/process.ts";
 import type { Tally } from "../../../src/http/metrics/tally.ts";
 import type { MoveResult } from "../move-tracker.ts";
@@ -31,6 +31,8 @@ export interface LeaderFacts {
   /** Keys that are queued or in progress, by queue. */
   readonly depths: Readonly<Record<string, number>>;
   readonly podSpeeds: readonly PodSpeed[];
+  /** Load times of pods that have become ready under this leader. */
+  readonly podLoads: readonly HistogramSample[];
 }
 
 /** Generation speed of a pod. */

@@ -8,6 +8,7 @@ import { type ParsedFamily, parseExposition } from "../../../test/metrics/exposi
 import type { LeaderFacts } from "./facts.ts";
 import { controllerMetrics } from "./families.ts";
 import { createControllerMetrics } from "./metrics.ts";
+import { createHistogram } from "../../../src/http/metrics/histogram.ts";
 
 function service(name: string, status: object): InferenceService {
   return { metadata: { name, namespace: "default" }, status } as unknown as InferenceService;
@@ -61,6 +62,12 @@ const leader: LeaderFacts = {
     node: "gpu-1",
     tokensPerSecond,
   })),
+  podLoads: [
+    {
+      labels: { model: "hf://org/repo", backend: "vllm", node: "gpu-1", phase: "start" },
+      histogram: createHistogram([10]),
+    },
+  ],
 };
 
 async function scrape(of: LeaderFacts | "standby" = leader) {

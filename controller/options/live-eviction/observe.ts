@@ -8,13 +8,7 @@ import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type {
-  Fitness,
-  MoveCandidate,
-  Observation,
-  ReplicaFit,
-  ReplicaScorer,
-} from "../../../src/capacity/fitness.ts";
+import type { Fitness, MoveCandidate, Observation, ReplicaFit, ReplicaScorer } from "../../../src/capacity/fitness.ts";
 import { onLastFlavor } from "../../../src/capacity/flavors/apply.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
@@ -259,7 +253,7 @@ function hostScorer(
 
 /** Undefined if the fitness is unknown, which does not count as a loss. */
 function scoreOf(fit: ReplicaFit): number | undefined {
-  if (fit.at === "tooSmall" || fit.at === "noGpus") return 0;
+  if (["tooSmall", "unsupported", "noGpus"].includes(fit.at)) return 0;
   return fit.at === "fits" ? fit.scored?.score : undefined;
 }
 

@@ -93,6 +93,29 @@ test("the message names the nearest machine, and what of the model fits on it", 
   );
 });
 
+test("a service whose quantization no node runs is refused with the GPUs that do, unless a node may be added", () => {
+  const compute = (major: string, minor: string) => ({
+    "nvidia.com/gpu.product": "GPU",
+    "nvidia.com/gpu.compute.major": major,
+    "nvidia.com/gpu.compute.minor": minor,
+  });
+  const old = node("v100", "64Gi", { count: 1, mib: 81_920 }, compute("7", "0"));
+  const quantized = { phase: "Ready", format: "safetensors", quantization: "awq-4bit", weightsBytes: GIB };
+  const awq = modelSchema.parse({
+    metadata: { name: "qwen", namespace: "team" },
+    spec: { source: "hf://org/awq", format: "safetensors", hardware: { accelerator: "cuda" } },
+    status: quantized,
+  });
+  const message =
+    "has a quantization that no machine runs: v100: GPU sm_70 is older than compute capability 7.5, which AWQ needs: Turing (T4) or later";
+  expect(judge({ model: awq, nodes: [old] })).toMatchObject({
+    at: "nowhere",
+    mayGrow: false,
+    message: expect.stringContaining(message),
+  });
+  expect(judge({ model: awq, nodes: [old], hasFixedNodes: false })).toMatchObject({ mayGrow: true });
+});
+
 test("a machine that is unreachable, drained or full still counts, because that is temporary", () => {
   const away = {
     conditions: [

@@ -9,13 +9,7 @@ import type { Model } from "../../../src/api/model.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import type { HostFit } from "../../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type {
-  Fitness,
-  NodeRead,
-  ReplicaFit,
-  ReplicaNeed,
-  ReplicaScorer,
-} from "../../../src/capacity/fitness.ts";
+import type { Fitness, NodeRead, ReplicaFit, ReplicaNeed, ReplicaScorer } from "../../../src/capacity/fitness.ts";
 import { onHostsOf } from "../../../src/capacity/flavors/apply.ts";
 import { contradictionOf } from "../../../src/capacity/flavors/contradictions.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
@@ -143,7 +137,14 @@ function verdictOf(machines: Iterable<Candidate>, mayGrow: boolean, place: strin
   const unknown = candidates.find(({ fit }) => fit.at === "unknown");
   if (unknown?.fit.at === "unknown") return { at: "unknown", why: `${unknown.name}: ${unknown.fit.why}` };
   const [nearest] = candidates.flatMap(shortageOf).sort((a, b) => a.short - b.short);
-  if (nearest === undefined) return { at: "unknown", why: `no machine is known that may run it${there}` };
+  if (nearest === undefined) {
+    const [refusal] = candidates.flatMap(({ name, fit }) =>
+      fit.at === "unsupported" ? [`${name}: ${fit.why}`] : [],
+    );
+    return refusal === undefined
+      ? { at: "unknown", why: `no machine is known that may run it${there}` }
+      : { at: "nowhere", message: `has a quantization that no machine runs: ${refusal}${there}`, mayGrow };
+  }
   const { name, needs, offers, help } = nearest;
   const advice = help?.();
   const hint = advice === undefined ? "" : `; ${advice}`;

@@ -10,7 +10,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { ModelRole } from "../../../src/api/inference-service/model-refs.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { type BackendRevision, withBackend } from "../../../src/capacity/backend.ts";
-import type { Loading } from "../../../src/capacity/fitness.ts";
+import type { Loading, KernelNeed } from "../../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../../src/capacity/honored.ts";
 import { listNamedModels, type NamedModels } from "../../../src/capacity/named-models.ts";
 import { isPartlyOffloaded } from "../../../src/capacity/offload.ts";
@@ -30,6 +30,7 @@ import { claimInPod, claimOnGPUs } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
 import { podRevisionOf } from "./revision.ts";
 import { buildWorkload } from "./workload.ts";
+import { kernelNeedOf } from "../../../src/capacity/quantization-kernels.ts";
 
 export interface PodsInput extends NamedModels {
   readonly service: InferenceService;
@@ -65,6 +66,8 @@ export interface PodsResolved<W extends Surroundings = Workload> {
 export interface PodNeed {
   readonly accelerator: Accelerator;
   readonly gpus: number;
+  /** What the quantization of the model needs of NVIDIA's GPUs. */
+  readonly kernel: KernelNeed | undefined;
   /** Keys of taints that the pod tolerates to get its GPUs. */
   readonly taints: readonly string[];
   readonly settings: EngineSettings & Loading;
@@ -95,6 +98,7 @@ export function podNeed(
   return {
     accelerator,
     gpus: count,
+    kernel: count > 0 && accelerator === "cuda" ? kernelNeedOf(spec, model) : undefined,
     taints,
     settings: { ...settings, ...loading },
     // Asked for each node of the cluster.

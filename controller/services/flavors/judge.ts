@@ -143,7 +143,7 @@ function countScheduled({ service, own }: LiveService): number {
     : countGroups(own.pods, isScheduled);
 }
 
-/** Nodes whose memory is known to be too small for the model. */
+/** Nodes whose memory is known to be too small for the model, or whose GPUs do not run its quantization. */
 function misfitOf(
   { fitness, watches }: JudgePorts,
   service: InferenceService,
@@ -157,6 +157,7 @@ function misfitOf(
   const scorer = fitness.forReplica({ source, quantization, settings, claimBytes });
   return (node) => {
     const fit = scorer.fitOn({ node: readReportedNode(fitness, node, watches.nodeReports), pod: need });
+    if (fit.at === "unsupported") return fit.why;
     if (fit.at !== "tooSmall") return undefined;
     return `offers ${formatBytes(fit.budgetBytes)} of the ${formatBytes(fit.claimBytes)} that the model needs`;
   };

@@ -183,6 +183,10 @@ export const placementErrors = {
     what: "The model does not support spec.mode: mode rerank requires a file with pooling type rank or a classifier head.",
     do: "set spec.modelRef to a reranker, or correct spec.mode",
   },
+  QuantizationContradicted: {
+    what: "spec.quantization of the Model names another quantization than the `config.json` of its files. Pods get nodes for that of spec.quantization, and engines load what the files are.",
+    do: "remove spec.quantization, or name the repository of that quantization in spec.source",
+  },
   ModelNotFound: {
     what: "A Model that the service names does not exist in this namespace; running replicas keep serving.",
     do: "create the Model or correct the field that names it",

@@ -1,6 +1,7 @@
 /** Metrics of models and GPUs that more than one part reports, and their names in FlexInfer. */
 import type { MetricFamily, MetricSample } from "./family.ts";
 import { createTally } from "./tally.ts";
+import { createHistograms, type LabeledHistograms } from "./histogram.ts";
 
 const MODEL_LABELS = ["model", "backend", "node"] as const;
 
@@ -14,9 +15,16 @@ export const TOKENS_PER_SECOND = {
 export const MODEL_LOAD_SECONDS = {
   name: "metalbridge_model_load_seconds",
   type: "histogram",
-  help: "Time from the start of an engine until it was ready, by source of the model, runtime and host.",
-  labels: MODEL_LABELS,
+  help: "Time to load a model, by its source, runtime, and host or node; phase pull: the download of the weights with its retries; phase start: from the start of the engine until it was ready.",
+  labels: [...MODEL_LABELS, "phase"],
 } as const;
+
+const LOAD_SECONDS = [0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1_800, 3_600] as const;
+
+/** For MODEL_LOAD_SECONDS. */
+export function createLoadTimes(): LabeledHistograms {
+  return createHistograms(LOAD_SECONDS);
+}
 
 export const GPU_TEMPERATURE = {
   name: "metalbridge_gpu_temperature_celsius",
