@@ -1,13 +1,8 @@
 /** The conditions of a service that runs as pods. They are always present, so `kubectl wait` can rely on them. Pure. */
-import {
-  type Condition,
-  type ConditionUpdate,
-  getCondition,
-  withConditions,
-} from "../../src/api/conditions.ts";
+import { type Condition, type ConditionUpdate, getCondition, withConditions } from "../../src/api/conditions.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
-import { isMoving, isReadingModel, type PhaseStatus, readiness, unresolved } from "../frame/service/phase.ts";
+import { isMoving, isReadingModel, type PhaseStatus, readiness, unresolved, honoredCondition } from "../frame/service/phase.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
@@ -76,10 +71,7 @@ function honored({ resolution }: PodsStatusInput): ConditionUpdate {
   if (resolution.at === "blocked" && resolution.code === "GateNotInPods")
     return { type, status: "False", reason: resolution.code, message: resolution.message };
   if (resolution.at === "blocked") return unresolved(type, resolution);
-  const { unhonored } = resolution;
-  if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
-  const message = `ignored in pods: ${unhonored.join(", ")}`;
-  return { type, status: "False", reason: "FieldsNotHonored", message };
+  return honoredCondition("ignored in pods", resolution);
 }
 
 /** Reports whether clients need a key, and what they reach without one. */

@@ -4,23 +4,12 @@ import { type ErrorCode, errorCatalog } from "../../src/api/errors.ts";
 import { ENGINE_CONTAINER, LABEL_GROUP_SET, LABEL_MOUNTS } from "../../src/api/group.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
-import {
-  type ContainerStatus,
-  hasPodEnded,
-  isImageFailure,
-  type Pod,
-  type PodTemplate,
-} from "../../src/kube/workload-objects.ts";
+import { type ContainerStatus, hasPodEnded, isImageFailure, type Pod, type PodTemplate } from "../../src/kube/workload-objects.ts";
 import { type FetchFailed, isFetched, parseFetchResult } from "../../src/models/fetch-result.ts";
 import { truncate } from "../../src/util/text.ts";
 import { FETCH_CONTAINER } from "./workload/model-cache.ts";
 import type { PodAffinity } from "./workload/pod.ts";
-import {
-  isAboutVolume,
-  type SchedulingObstacle,
-  schedulingObstacle,
-  shortages,
-} from "./workload/scheduler-message.ts";
+import { isAboutVolume, type SchedulingObstacle, schedulingObstacle, shortages } from "./workload/scheduler-message.ts";
 import { KEY_VOLUME } from "./workload/volumes.ts";
 
 /** Pods that the scheduler cannot bind to a node. */
@@ -286,13 +275,13 @@ function imageProblem(
     : problem;
 }
 
-/** The controller sets no memory limit for engines. */
+/** Engines have a memory limit only if someone sets one. */
 function oomRemedy({ spec }: Pod, container: string): string {
   if (container.startsWith(FETCH_CONTAINER)) return "raise spec.resources.memory of the Model";
   const limit = spec.containers.find(({ name }) => name === container)?.resources?.limits?.memory;
   if (limit === undefined)
     return "its node ran out of memory: set spec.resources.memory to the memory that the engine needs, so that pods are scheduled on nodes with enough memory, or lower contextSize or parallelSlots";
-  return `raise its memory limit of ${limit}, which a LimitRange of the namespace or an admission webhook has set, or lower contextSize or parallelSlots; then delete the pod`;
+  return `raise its memory limit of ${limit}, which spec.resources.limits of the service, a flavor, a LimitRange of the namespace or an admission webhook has set, or lower contextSize or parallelSlots; then delete the pod`;
 }
 
 /**

@@ -10,6 +10,7 @@ import { resourcesSchema } from "./fields/resources.ts";
 import { runtimeSchema } from "./fields/runtime-fields.ts";
 import { formatSchema, int32, nonEmpty, summaryFields } from "./fields/shared.ts";
 import { objectFields } from "./metadata.ts";
+import { behaviorSchema, metricsSchema } from "./fields/scaling-metrics.ts";
 
 const PLACEHOLDER_MESSAGE = `holds an unknown or empty placeholder; known: ${KNOWN_PLACEHOLDERS} and their aliases such as {{ .ModelPath }}`;
 
@@ -62,6 +63,27 @@ const sharedMemory = quantity(
 ).optional();
 const resources = resourcesSchema.describe("CPU, memory and GPUs of each pod.").optional();
 
+/** Names of the configurations that services use if they name none. */
+export const CONFIG_DEFAULT = "default";
+export const CONFIG_SPECULATIVE = "speculative-decoding";
+
+const scaleTriggerSchema = z.object({
+  hpa: z
+    .object({
+      metrics: metricsSchema("Metrics for engine HPA."),
+      behavior: behaviorSchema("Scaling behavior, with either engine."),
+    })
+    .meta({
+      "x-kubernetes-validations": [
+        {
+          rule: "has(self.metrics) || has(self.behavior)",
+          message: "scaleTrigger.hpa needs metrics, behavior or both",
+        },
+      ],
+    })
+    .describe("Metrics and behavior as in spec.autoscaling of a service."),
+});
+
 const recommendedConfigSchema = z.object({
   name: nonEmpty(63)
     .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
@@ -72,6 +94,11 @@ const recommendedConfigSchema = z.object({
   env: variables("env", "Environment variables that override those of the runtime."),
   resources,
   sharedMemory,
+  scaleTrigger: scaleTriggerSchema
+    .describe(
+      "Autoscaling of services whose spec.autoscaling has no metrics, triggers or targetRequests. Metrics of pods do not apply to services on hosts.",
+    )
+    .optional(),
 });
 
 const gaugesSchema = z.object({

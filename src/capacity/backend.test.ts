@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type BackendRuntimeSpec, backendRuntimeSchema } from "../api/backend-runtime.ts";
 import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
-import { type BackendUse, withBackend } from "./backend.ts";
+import { type BackendUse, withBackend, autoscalingWithBackend } from "./backend.ts";
 
 const onPods: BackendUse = { on: "Pods", format: "safetensors", hasDraft: false, accelerator: "cuda" };
 const onHosts: BackendUse = { on: "Hosts", format: "gguf", hasDraft: false };
@@ -54,6 +54,55 @@ test("the service overrides the recommended configuration, which overrides the r
     sharedMemory: "2Gi",
     inFlightProbe: { path: "/metrics", gauges: ["running", "queued"] },
   });
+});
+
+test.each<[string, object, object, object, object]>([
+  [
+    "limits are merged by resource",
+    { limits: { cpu: 4, memory: "8Gi" } },
+    {},
+    { limits: { memory: "16Gi" } },
+    { limits: { cpu: 4, memory: "16Gi" } },
+  ],
+  [
+    "a request raises the limit of the runtime",
+    { memory: "4Gi", limits: { memory: "8Gi" } },
+    {},
+    { memory: "12Gi" },
+    { memory: "12Gi", limits: { memory: "12Gi" } },
+  ],
+  [
+    "a limit lowers the request of the runtime",
+    { memory: "8Gi" },
+    {},
+    { limits: { memory: "4Gi" } },
+    { memory: "4Gi", limits: { memory: "4Gi" } },
+  ],
+  [
+    "a configuration overrides the runtime in the same way",
+    { cpu: "6" },
+    { limits: { cpu: "1500m" } },
+    {},
+    { cpu: "1500m", limits: { cpu: "1500m" } },
+  ],
+  [
+    "hostMemory is the request of memory",
+    { hostMemory: "64Gi", memory: "1Gi" },
+    {},
+    { limits: { memory: "32Gi" } },
+    { hostMemory: "32Gi", memory: "1Gi", limits: { memory: "32Gi" } },
+  ],
+  [
+    "equal values are no conflict",
+    { cpu: "1" },
+    { limits: { cpu: "1000m" } },
+    {},
+    { cpu: "1", limits: { cpu: "1000m" } },
+  ],
+])("in resources, %s", (_, ofRuntime, ofConfig, own, merged) => {
+  const configs = [{ name: "default", resources: ofConfig }];
+  const backend = runtime({ image: "engine:1", resources: ofRuntime, recommendedConfigs: configs });
+  expect(withBackend(service({ resources: own }), backend, onPods).resources).toEqual(merged);
 });
 
 test("a draft model selects speculative-decoding, and a named configuration overrides both", () => {
@@ -139,4 +188,96 @@ const withVariables = runtime({
       { name: "LEVEL", value: "1" },
     ],
   },
+});
+
+test("a configuration for drafts that adds nothing needs a draft model, or a type that needs none", () => {
+  const backend = runtime({ engine: "llamacpp", recommendedConfigs: [{ name: "speculative-decoding" }] });
+  const named = { backendRuntime: { name: "mine", config: "speculative-decoding" } };
+  const use = { ...onHosts, hasDraft: false };
+  expect(() => withBackend(service(named), backend, use)).toThrow(
+    "configuration speculative-decoding of BackendRuntime mine needs a draft model",
+  );
+  expect(withBackend(service(named), backend, { ...use, hasDraft: true }).runtime).toBe("llamacpp");
+  const ngram = service({ ...named, speculativeDecoding: { type: "ngram-simple" } });
+  expect(withBackend(ngram, backend, use).runtime).toBe("llamacpp");
+  // A configuration with arguments of its own has an effect without a draft model.
+  const own = runtime({
+    engine: "vllm",
+    recommendedConfigs: [{ name: "speculative-decoding", args: ["--speculative-config", "{}"] }],
+  });
+  expect(withBackend(service(named), own, use).extraArgs).toEqual(["--speculative-config", "{}"]);
+});
+
+test("a setting of the service replaces the argument of its BackendRuntime", () => {
+  const backend = runtime({
+    engine: "llamacpp",
+    args: ["-c", "4096", "-fa"],
+    recommendedConfigs: [{ name: "default", args: ["--ctx-size", "8192"] }],
+  });
+  const extraArgs = (fields: Record<string, unknown>) =>
+    withBackend(service(fields), backend, onHosts).extraArgs;
+  expect(extraArgs({})).toEqual(["-c", "4096", "-fa", "--ctx-size", "8192"]);
+  expect(extraArgs({ contextSize: 2048 })).toEqual(["-fa"]);
+});
+
+/** The sample of llmaz's tests, with the field names of autoscaling/v2. */
+const CPU = {
+  type: "Resource",
+  resource: { name: "cpu", target: { type: "Utilization", averageUtilization: 50 } },
+};
+const QUEUE = { type: "External", name: "queue", targetAverageValue: "5" };
+const behavior = { scaleDown: { stabilizationWindowSeconds: 60 } };
+const scaling = (fields: object) => ({ maxReplicas: 3, engine: "HPA", minReplicas: 1, ...fields });
+
+test.each<[string, object, object, object, ("Pods" | "Hosts" | "Auto")?]>([
+  ["its metrics and behavior", { metrics: [CPU], behavior }, {}, { metrics: [CPU], behavior }],
+  [
+    "no metrics beside those of the service",
+    { metrics: [CPU], behavior },
+    { metrics: [QUEUE] },
+    { metrics: [QUEUE] },
+  ],
+  [
+    "nothing beside targetRequests of the service",
+    { metrics: [CPU] },
+    { targetRequests: 4 },
+    { targetRequests: 4 },
+  ],
+  [
+    "metrics beside a behavior of the service",
+    { metrics: [CPU], behavior: { scaleUp: {} } },
+    { behavior },
+    { metrics: [CPU], behavior },
+  ],
+  [
+    "only the behavior to KEDA",
+    { metrics: [CPU], behavior },
+    { engine: "KEDA" },
+    { engine: "KEDA", behavior },
+  ],
+  ["no metrics of pods to hosts", { metrics: [CPU], behavior }, {}, { behavior }, "Hosts"],
+  ["no metrics of pods to hosts and pods", { metrics: [CPU] }, {}, {}, "Auto"],
+  ["other metrics to hosts", { metrics: [QUEUE] }, {}, { metrics: [QUEUE] }, "Hosts"],
+])("a scale trigger gives %s", (_, hpa, own, expected, on = "Pods") => {
+  const configs = [{ name: "default" }, { name: "busy", scaleTrigger: { hpa } }];
+  const backend = runtime({ image: "engine:1", recommendedConfigs: configs });
+  const given = (config?: string) =>
+    service({ backendRuntime: { name: "mine", config }, autoscaling: scaling(own) });
+  expect(autoscalingWithBackend(given("busy"), backend, on)).toEqual(scaling(expected));
+  expect(autoscalingWithBackend(given(), backend, on)).toEqual(scaling(own));
+  expect(autoscalingWithBackend(given("none"), backend, on)).toEqual(scaling(own));
+});
+
+test("the trigger is that of the configuration of the roles, and scales only services with limits", () => {
+  const configs = [
+    { name: "default" },
+    { name: "speculative-decoding", scaleTrigger: { hpa: { metrics: [CPU] } } },
+  ];
+  const backend = runtime({ image: "engine:1", recommendedConfigs: configs });
+  const modelRefs = [{ name: "a" }, { name: "b", role: "draft" }];
+  const spec = (fields: Record<string, unknown>) => service({ modelRef: undefined, modelRefs, ...fields });
+  expect(autoscalingWithBackend(spec({ autoscaling: { maxReplicas: 2 } }), backend, "Pods")?.metrics).toEqual(
+    [CPU],
+  );
+  expect(autoscalingWithBackend(spec({}), backend, "Pods")).toBeUndefined();
 });

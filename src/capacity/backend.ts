@@ -1,9 +1,14 @@
 /** Merges a BackendRuntime into a service: runtime, then its recommended configuration, then the service. Pure. */
-import type { BackendRuntimeSpec } from "../api/backend-runtime.ts";
+import { type BackendRuntimeSpec, CONFIG_DEFAULT, CONFIG_SPECULATIVE } from "../api/backend-runtime.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
+import { parseQuantity } from "../api/fields/quantity.ts";
+import type { Resources } from "../api/fields/resources.ts";
+import { modelNamesOf } from "../api/inference-service/roles.ts";
+import type { RunsOn } from "../api/inference-service/rollout.ts";
+import { argumentsNotSet } from "./arguments.ts";
 
 /** The content of a BackendRuntime that a service uses, which may be an earlier revision. */
 export interface BackendRevision {
@@ -38,7 +43,12 @@ export function withBackend(
   const isProgram = engine === "generic";
   const program = isProgram
     ? programOf(spec, backend, config, use.on)
-    : { extraArgs: joined(backend.spec.args, config?.args, spec.extraArgs) };
+    : {
+        extraArgs: joined(
+          argumentsNotSet(joined(backend.spec.args, config?.args) ?? [], spec, engine),
+          spec.extraArgs,
+        ),
+      };
   // The drivers of our own engines count requests in their own way on hosts.
   const inFlight = (isProgram || use.on === "Pods") && {
     inFlightProbe: spec.inFlightProbe ?? inFlightOf(gauges),
@@ -84,22 +94,59 @@ function checkUse(
   if (refused) throw new MetalbridgeError("BackendNotForService", `BackendRuntime ${name} ${refused}`);
 }
 
+/** Throws `BackendConfigNotFound`, and `BackendNotForService` for a configuration that would have no effect. */
 function configOf(
+  spec: InferenceServiceSpec,
+  backend: BackendRevision,
+  hasDraft: boolean,
+): RecommendedConfig | undefined {
+  const { name } = backend;
+  const requested = spec.backendRuntime?.config;
+  const found = findConfig(spec, backend, hasDraft);
+  if (requested === undefined) return found;
+  if (found === undefined) {
+    const names = backend.spec.recommendedConfigs?.map((one) => one.name).join(", ") || "none";
+    throw new MetalbridgeError(
+      "BackendConfigNotFound",
+      `BackendRuntime ${name} has no recommended configuration ${requested}; it has ${names}`,
+    );
+  }
+  const isEmpty = Object.values(found).filter((one) => one !== undefined).length === 1;
+  if (requested === CONFIG_SPECULATIVE && isEmpty && !hasDraft && spec.speculativeDecoding === undefined)
+    throw new MetalbridgeError(
+      "BackendNotForService",
+      `configuration ${requested} of BackendRuntime ${name} needs a draft model: add one with role draft to spec.modelRefs, or set spec.speculativeDecoding to a type that needs none`,
+    );
+  return found;
+}
+
+function findConfig(
   { backendRuntime }: InferenceServiceSpec,
-  { name, spec: { recommendedConfigs = [] } }: BackendRevision,
+  { spec: { recommendedConfigs = [] } }: BackendRevision,
   hasDraft: boolean,
 ): RecommendedConfig | undefined {
   const find = (requested: string) => recommendedConfigs.find((one) => one.name === requested);
-  const requested = backendRuntime?.config;
-  if (requested === undefined)
-    return (hasDraft ? find("speculative-decoding") : undefined) ?? find("default");
-  const found = find(requested);
-  if (found !== undefined) return found;
-  const names = recommendedConfigs.map((one) => one.name).join(", ") || "none";
-  throw new MetalbridgeError(
-    "BackendConfigNotFound",
-    `BackendRuntime ${name} has no recommended configuration ${requested}; it has ${names}`,
-  );
+  if (backendRuntime?.config !== undefined) return find(backendRuntime.config);
+  return (hasDraft ? find(CONFIG_SPECULATIVE) : undefined) ?? find(CONFIG_DEFAULT);
+}
+
+/** Types of metrics that are read from pods. */
+const METRICS_OF_PODS = ["Pods", "Resource", "ContainerResource"];
+
+/** Autoscaling of a service, with the trigger of its configuration unless the service says itself what to scale by. */
+export function autoscalingWithBackend(
+  spec: InferenceServiceSpec,
+  backend: BackendRevision | undefined,
+  on: RunsOn,
+): InferenceServiceSpec["autoscaling"] {
+  const { autoscaling: own } = spec;
+  if (own === undefined || backend === undefined) return own;
+  if (own.metrics !== undefined || own.triggers !== undefined || own.targetRequests !== undefined) return own;
+  const config = findConfig(spec, backend, modelNamesOf(spec).draft !== undefined);
+  const { metrics, behavior } = config?.scaleTrigger?.hpa ?? {};
+  const isUsable =
+    own.engine === "HPA" && (on === "Pods" || !metrics?.some(({ type }) => METRICS_OF_PODS.includes(type)));
+  return { ...own, metrics: isUsable ? metrics : undefined, behavior: own.behavior ?? behavior };
 }
 
 function programOf(
@@ -143,9 +190,27 @@ function withPodSettings(
     image: spec.image ?? (image && tagged(image, tag)),
     containerPort: spec.containerPort ?? port,
     lifecycle: spec.lifecycle ?? lifecycle,
-    resources: { ...resources, ...config?.resources, ...spec.resources },
+    resources: [config?.resources, spec.resources].reduce(mergedResources, resources),
     sharedMemory: spec.sharedMemory ?? config?.sharedMemory ?? sharedMemory,
   };
+}
+
+/**
+ * Merges by resource. Kubernetes refuses a request above its limit, so what the overriding object sets stays, and the other one of
+ * the two follows.
+ */
+function mergedResources(base: Resources | undefined, own: Resources | undefined): Resources {
+  const limits = { ...base?.limits, ...own?.limits };
+  const merged = { ...base, ...own, limits };
+  for (const name of ["cpu", "memory"] as const) {
+    const field = name === "memory" && merged.hostMemory !== undefined ? "hostMemory" : name;
+    const [request, limit] = [merged[field], limits[name]];
+    if (request === undefined || limit === undefined) continue;
+    if ((parseQuantity(request) ?? 0) <= (parseQuantity(limit) ?? Number.POSITIVE_INFINITY)) continue;
+    if (own?.limits?.[name] === undefined) limits[name] = request;
+    else merged[field] = limit;
+  }
+  return Object.keys(limits).length === 0 ? { ...base, ...own } : merged;
 }
 
 /** Replaces the tag of an image. An image with a digest keeps it. */

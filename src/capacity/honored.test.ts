@@ -65,6 +65,10 @@ test("a generic engine takes its command on a host, but not its image", () => {
     image: "x",
   });
   expect(unhonoredFields(asked, "Hosts", "generic")).toEqual(["spec.image"]);
+  const limited = spec({ runtime: "generic", resources: { memory: "1Gi", limits: { memory: "2Gi" } } });
+  expect(unhonoredFields(limited, "Hosts", "generic")).toEqual(["spec.resources.limits"]);
+  expect(unhonoredFields(limited, "Hosts", "llamacpp")).toEqual(["spec.resources"]);
+  expect(unhonoredFields(limited, "Pods", "generic")).toEqual([]);
 });
 
 test("of the fields that a generic engine reads, the parts that mean nothing on a host are named", () => {

@@ -20,12 +20,8 @@ import { withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import {
-  revisionContentOf,
-  type TemplateWithoutHost,
-  toReplicaModel,
-  toReplicaTemplate,
-} from "./template.ts";
+import { revisionContentOf, type TemplateWithoutHost, toReplicaModel, toReplicaTemplate } from "./template.ts";
+import { argumentsAsSettings } from "./arguments.ts";
 
 export interface Resolved {
   readonly at: "resolved";
@@ -35,6 +31,8 @@ export interface Resolved {
   /** `host.install` of the BackendRuntime. */
   readonly install?: string | undefined;
   readonly unhonored: readonly string[];
+  /** What is honored in another field than it is set in. */
+  readonly notes: readonly string[];
   /** Reason why a request cannot use its full context. */
   readonly beyondTraining?: string;
 }
@@ -158,6 +156,8 @@ function chosen(usable: Usable, hosts: Iterable<Host>): Resolution {
   for (const candidate of candidateRuntimes(runtime, formatOf(model), mode)) {
     const resolution = tryResolve(usable, candidate);
     if (resolution.at === "resolved" && hasReplica(resolution, replicas)) return resolution;
+    // Another runtime would ignore the arguments.
+    if (resolution.at === "blocked" && resolution.code === "ExtraArgRefused") return resolution;
     resolutions.push(resolution);
   }
   // A runtime that only the user can unblock is skipped if another one is possible.
@@ -196,7 +196,8 @@ export function blockedBy(error: unknown): Blocked {
 function resolve(usable: Usable, runtime: Runtime): Resolution {
   const { model, draftModel, projectorModel, adapters, backend, ownProbes, replicas } = usable;
   const format = formatOf(model);
-  const spec = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
+  const given = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
+  const { spec, notes } = argumentsAsSettings(given, runtime);
   const service = { ...usable.service, spec };
   const weightsOf = (one: Model) => toReplicaModel(one, formatOf(one));
   const gpuLayers = model.spec.hardware?.gpu?.layers;
@@ -226,6 +227,7 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
     install: backend?.spec.host?.install,
     // Probes of the BackendRuntime are for pods too, so only those of the service count.
     unhonored: unhonoredFields({ ...spec, probeOverrides: ownProbes }, "Hosts", runtime),
+    notes,
     beyondTraining: engineDescription(runtime)?.host?.claims.contextWarning(gguf, template.engine),
   };
 }

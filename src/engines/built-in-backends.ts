@@ -2,13 +2,14 @@
  * Our own runtimes as BackendRuntimes, so that they are listed and referenced like those of users. Each repeats what its runtime
  * does anyway, so that naming one renders the same pods and processes as spec.runtime. Pure.
  */
-import type { BackendRuntime, BackendRuntimeSpec } from "../api/backend-runtime.ts";
+import { type BackendRuntime, type BackendRuntimeSpec, CONFIG_DEFAULT, CONFIG_SPECULATIVE } from "../api/backend-runtime.ts";
 import { modeSchema } from "../api/engine-settings.ts";
 import { API_VERSION, LABEL_BUILT_IN } from "../api/group.ts";
 import type { EngineDescription } from "./contract/description.ts";
 import type { PodRuntime } from "./contract/pod.ts";
 import { KNOWN_PROGRAMS, type KnownProgram } from "./generic/known-programs.ts";
 import { ENGINES } from "./registry.ts";
+import { roleSetting } from "../api/inference-service/model-refs.ts";
 
 const ANNOTATION_DESCRIPTION = "kubernetes.io/description";
 
@@ -39,7 +40,15 @@ function engineBackend(entry: EngineDescription): BackendRuntime {
     port: pod?.port,
     probes: pod?.healthPath === undefined ? undefined : probesAt(pod.healthPath),
     gauges: gaugesOf(pod),
+    recommendedConfigs: configsOf(entry),
   });
+}
+
+/** Both add nothing: the settings of drafting follow from the draft model of the service. */
+function configsOf({ host, pod }: EngineDescription): BackendRuntimeSpec["recommendedConfigs"] {
+  const honored = [...(host?.settings ?? []), ...(pod?.settings ?? [])];
+  const drafts = honored.includes(roleSetting("draft")) ? [{ name: CONFIG_SPECULATIVE }] : [];
+  return [{ name: CONFIG_DEFAULT }, ...drafts];
 }
 
 function descriptionOf({ host, pod }: EngineDescription): string {
@@ -70,6 +79,7 @@ function programBackend(program: KnownProgram): BackendRuntime {
     accelerators: ["metal"],
     apiPaths: [...apiPaths],
     probes: { liveness: { httpGet: { path: healthPath } } },
+    recommendedConfigs: [{ name: CONFIG_DEFAULT }],
     host: { command: [name], args: [...args], env: env.map((variable) => ({ ...variable })), install },
   });
 }

@@ -57,6 +57,18 @@ export function unresolved(
   return { type, status: "Unknown", reason: code, message: `unknown until ${until}` };
 }
 
+/** The condition SpecHonored of a service that is resolved. `ignored` says what becomes of the other fields. */
+export function honoredCondition(
+  ignored: string,
+  { unhonored, notes }: { readonly unhonored: readonly string[]; readonly notes: readonly string[] },
+): ConditionUpdate {
+  const type = "SpecHonored";
+  const isHonored = unhonored.length === 0;
+  const message = [...(isHonored ? [] : [`${ignored}: ${unhonored.join(", ")}`]), ...notes].join("; ");
+  if (isHonored) return { type, status: "True", reason: "AllFieldsHonored", message };
+  return { type, status: "False", reason: "FieldsNotHonored", message };
+}
+
 /** The conditions Ready and Available. `counts` has the numbers of replicas. */
 export function readiness(now: PhaseStatus, ready: number, counts: string): readonly ConditionUpdate[] {
   const { phase, reason, message } = now;

@@ -2,13 +2,7 @@
 import { type Condition, type ConditionUpdate, withConditions } from "../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../src/engines/registry.ts";
 import { rejectedCondition } from "../../frame/apply/rejection.ts";
-import {
-  isMoving,
-  isReadingModel,
-  type PhaseStatus,
-  readiness,
-  unresolved,
-} from "../../frame/service/phase.ts";
+import { isMoving, isReadingModel, type PhaseStatus, readiness, unresolved, honoredCondition } from "../../frame/service/phase.ts";
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { hasLostReplicas, readyReplicasText } from "./phase.ts";
 import { revisionProgressOf } from "./progress.ts";
@@ -80,10 +74,7 @@ function placed(
 function honored({ draft }: HostsStatusFacts): ConditionUpdate {
   const type = "SpecHonored";
   if (draft.resolution.at === "blocked") return unresolved(type, draft.resolution);
-  const { unhonored } = draft.resolution;
-  if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
-  const message = `ignored on hosts, or honored only as shown: ${unhonored.join(", ")}`;
-  return { type, status: "False", reason: "FieldsNotHonored", message };
+  return honoredCondition("ignored on hosts, or honored only as shown", draft.resolution);
 }
 
 /** For a service that runs, but probably not as the user intended. */

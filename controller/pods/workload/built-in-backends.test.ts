@@ -60,7 +60,8 @@ function podsOf(spec: object, { format, accelerator }: Accelerated, backend?: Ba
   });
   if (resolved.at === "blocked") throw new Error(resolved.message);
   const { template } = resolved.workload.deployment.spec;
-  return { template, runtime: resolved.runtime, unhonored: resolved.unhonored };
+  const { runtime, unhonored, notes } = resolved;
+  return { template, runtime, unhonored, notes };
 }
 
 function onHostsOf(spec: object, format: string, backend?: BackendRuntime) {
@@ -72,7 +73,8 @@ function onHostsOf(spec: object, format: string, backend?: BackendRuntime) {
     backend: backend && { name: backend.metadata.name, spec: backend.spec },
   });
   if (resolved.at === "blocked") throw new Error(resolved.message);
-  return { template: resolved.template, unhonored: resolved.unhonored };
+  const { template, unhonored, notes } = resolved;
+  return { template, unhonored, notes };
 }
 
 function builtIn(name: string): BackendRuntime {
@@ -109,6 +111,54 @@ test.for(onHosts)("processes of BackendRuntime $runtime are those of the runtime
   const format = formats[0] ?? "";
   const given = onHostsOf({ backendRuntime: { name: runtime } }, format, builtIn(runtime));
   expect(given).toEqual(onHostsOf({ runtime }, format));
+});
+
+const DRAFTING = ["llamacpp", "vllm"];
+
+test("every built-in BackendRuntime has the configurations of llmaz that mean something for it", () => {
+  for (const { metadata, spec } of builtInBackends())
+    expect(spec.recommendedConfigs, metadata.name).toEqual([
+      { name: "default" },
+      ...(DRAFTING.includes(metadata.name) ? [{ name: "speculative-decoding" }] : []),
+    ]);
+});
+
+test.for(builtInBackends())("$metadata.name: configuration default changes nothing", (backend) => {
+  const { name } = backend.metadata;
+  const entry = ENGINES.find(({ runtime }) => runtime === backend.spec.engine);
+  const format = backend.spec.formats?.[0] ?? "";
+  const given = (config?: string) => ({ backendRuntime: { name, config } });
+  if (entry?.host !== undefined)
+    expect(onHostsOf(given("default"), format, backend)).toEqual(onHostsOf(given(), format, backend));
+  else {
+    const on = { format, accelerator: backend.spec.accelerators?.[0] ?? "" };
+    const podsFor = (config?: string) => podsOf({ image: IMAGE, ...given(config) }, on, backend);
+    expect(podsFor("default")).toEqual(podsFor());
+  }
+});
+
+test.each([
+  ["llamacpp", "speculative-decoding", "needs a draft model: add one with role draft to spec.modelRefs"],
+  ["sglang", "speculative-decoding", "it has default"],
+  ["llamacpp", "fast", "it has default, speculative-decoding"],
+])("%s refuses configuration %s if that means nothing", (name, config, says) => {
+  const on = { format: name === "sglang" ? "safetensors" : "gguf", accelerator: "cuda" };
+  expect(() => podsOf({ backendRuntime: { name, config } }, on, builtIn(name))).toThrow(says);
+});
+
+test("the arguments of llmaz's samples are settings, on hosts and in pods, and a note says so", () => {
+  const spec = { backendRuntime: { name: "llamacpp", config: "default" }, extraArgs: ["-fa", "--seed", "1"] };
+  const same = { backendRuntime: { name: "llamacpp" }, flashAttention: true, extraArgs: ["--seed", "1"] };
+  const notes = ["extraArgs: -fa is set as flashAttention"];
+  const backend = builtIn("llamacpp");
+  const on = { format: "gguf", accelerator: "cpu" };
+  expect(podsOf(spec, on, backend)).toEqual({ ...podsOf(same, on, backend), notes });
+  expect(onHostsOf(spec, "gguf", backend)).toEqual({ ...onHostsOf(same, "gguf", backend), notes });
+  const both = { ...spec, flashAttention: false };
+  expect(() => podsOf(both, on, backend)).toThrow("-fa contradicts spec.flashAttention, which is false");
+  // Without a runtime, Ollama would serve the file and ignore the arguments.
+  const anyRuntime = { extraArgs: ["-fa"], flashAttention: false };
+  expect(() => onHostsOf(anyRuntime, "gguf")).toThrow("-fa contradicts spec.flashAttention, which is false");
 });
 
 test("BackendRuntime mlx-lm runs the command that runtime generic has for MLX, under its name", () => {

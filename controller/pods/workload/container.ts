@@ -1,7 +1,7 @@
 /** Builds the container that the engine runs in. Pure. */
 
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { canonicalQuantity } from "../../../src/api/fields/quantity.ts";
+import { canonicalQuantity, parseQuantity } from "../../../src/api/fields/quantity.ts";
 import { ENGINE_CONTAINER, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import type { PodCommand, PodInput, PodRuntime, PodVariable } from "../../../src/engines/contract/pod.ts";
@@ -9,6 +9,7 @@ import type { Container } from "../../../src/kube/workload-objects.ts";
 import { gaugesOf, preStopOf, STOP_SECONDS } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import type { Mount } from "./volumes.ts";
+import type { Resources } from "../../../src/api/fields/resources.ts";
 
 type PassedThrough = Readonly<Record<string, unknown>>;
 
@@ -160,8 +161,9 @@ function resourcesOf({
   gpus,
   ephemeralStorage,
   memory: estimated,
-  limits: others = {},
+  limits: ofFlavor = {},
 }: ContainerInput): NonNullable<Container["resources"]> {
+  const others = withLimits(ofFlavor, resources.limits);
   // A limit also caps the estimate, and is the request of what the service does not request.
   const memory = resources.hostMemory ?? resources.memory ?? others.memory ?? estimated;
   const storage = resources.ephemeralStorage ?? ephemeralStorage;
@@ -181,6 +183,19 @@ function resourcesOf({
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
     ...(gpus.claims.length === 0 ? {} : { claims: gpus.claims.map((name) => ({ name })) }),
   };
+}
+
+/** Where the flavor and the service both set a limit, the lower one applies. */
+function withLimits(
+  ofFlavor: Readonly<Record<string, string>>,
+  own: Resources["limits"] = {},
+): Readonly<Record<string, string>> {
+  const limits = { ...ofFlavor };
+  for (const [name, quantity] of Object.entries(own)) {
+    const other = parseQuantity(limits[name] ?? "") ?? Number.POSITIVE_INFINITY;
+    if ((parseQuantity(quantity) ?? 0) < other) limits[name] = canonicalQuantity(quantity);
+  }
+  return limits;
 }
 
 /** Maximum duration of a start, in seconds. */

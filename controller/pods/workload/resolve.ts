@@ -31,6 +31,7 @@ import { weightsOnVolume } from "./model-cache.ts";
 import { podRevisionOf } from "./revision.ts";
 import { buildWorkload } from "./workload.ts";
 import { kernelNeedOf } from "../../../src/capacity/quantization-kernels.ts";
+import { type ArgumentsAsSettings, argumentsAsSettings } from "../../../src/capacity/arguments.ts";
 
 export interface PodsInput extends NamedModels {
   readonly service: InferenceService;
@@ -60,6 +61,8 @@ export interface PodsResolved<W extends Surroundings = Workload> {
   readonly need: PodNeed;
   /** Paths of fields that are set but have no effect in pods. */
   readonly unhonored: readonly string[];
+  /** What is honored in another field than it is set in. */
+  readonly notes: readonly string[];
 }
 
 /** What one pod of a service requires of its node. */
@@ -88,8 +91,8 @@ export function podNeed(
   const { accelerator, count, taints } = gpusOf(model, spec);
   const { gguf, weightsBytes, sizeBytes } = model.status ?? {};
   const settings = toEngineSettings(spec, { gguf, gpuLayers: model.spec.hardware?.gpu?.layers });
-  const { hostMemory, memory } = spec.resources ?? {};
-  const stated = count === 0 ? (hostMemory ?? memory) : undefined;
+  const { hostMemory, memory, limits } = spec.resources ?? {};
+  const stated = count === 0 ? (hostMemory ?? memory ?? limits?.memory) : undefined;
   const isSafetensors = formatOf(model) === "safetensors";
   const loading: Loading = {
     safetensors: isSafetensors ? { bytes: weightsBytes ?? sizeBytes } : undefined,
@@ -153,7 +156,8 @@ function resolve<W extends Surroundings>(input: PodsInput, render: Render<W>): P
   if (input.service.spec.backendRuntime !== undefined && input.backend === undefined)
     return backendNotFound(input.service);
   try {
-    const found = mergedInputOf({ ...input, service: withPodBackend(input.service, input) });
+    const { spec, notes } = podSpecOf(input.service, input);
+    const found = mergedInputOf({ ...input, service: { ...input.service, spec } });
     if ("at" in found) return found;
     const { parts, desired } = found;
     const { service, model } = parts;
@@ -169,7 +173,8 @@ function resolve<W extends Surroundings>(input: PodsInput, render: Render<W>): P
     const need = podNeed(parts, runtime);
     const unhonored = unhonoredFields(service.spec, "Pods", runtime);
     const gpuCount = need.gpus;
-    return { at: "resolved", runtime, workload, revision, templates, digest, gpuCount, need, unhonored };
+    const rendered = { runtime, workload, revision, templates, digest };
+    return { at: "resolved", ...rendered, gpuCount, need, unhonored, notes };
   } catch (error) {
     return blockedBy(error);
   }
@@ -180,20 +185,26 @@ interface Found {
   readonly desired: DesiredPods;
 }
 
-/** The service with the settings of its BackendRuntime. Throws MetalbridgeError. */
-export function withPodBackend(
-  service: InferenceService,
-  { backend, model, draftModel }: Pick<PodsInput, "backend" | "model" | "draftModel">,
-): InferenceService {
+type OfPods = Pick<PodsInput, "backend" | "model" | "draftModel">;
+
+/** The service with the settings of its BackendRuntime and those in its arguments. Throws MetalbridgeError. */
+export function withPodBackend(service: InferenceService, parts: OfPods): InferenceService {
+  return { ...service, spec: podSpecOf(service, parts).spec };
+}
+
+function podSpecOf(service: InferenceService, { backend, model, draftModel }: OfPods): ArgumentsAsSettings {
   // A missing Model is reported later.
-  if (backend === undefined || model === undefined) return service;
-  const use = {
-    on: "Pods",
+  if (model === undefined) return { spec: service.spec, notes: [] };
+  const useOf = () => ({
+    on: "Pods" as const,
     format: formatOf(model),
     hasDraft: draftModel !== undefined,
     accelerator: podAccelerator(model, service.spec),
-  } as const;
-  return { ...service, spec: withBackend(service.spec, backend, use) };
+  });
+  const spec = backend === undefined ? service.spec : withBackend(service.spec, backend, useOf());
+  return spec.extraArgs === undefined
+    ? { spec, notes: [] }
+    : argumentsAsSettings(spec, runtimeOf({ spec }, model));
 }
 
 function mergedInputOf(input: PodsInput): Found | Blocked {

@@ -14,6 +14,7 @@ import type { ControllerPorts } from "../../frame/ports.ts";
 import { type AutoscalingSettings, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
 import type { LiveService } from "../../frame/service/path.ts";
 import { type LoadGauges, planScaler, type ScalerPlan } from "./scaler.ts";
+import { autoscalingWithBackend } from "../../../src/capacity/backend.ts";
 
 export interface ScalingPorts extends ControllerPorts {
   /** Read in each pass, because another adapter may take external.metrics.k8s.io. */
@@ -35,7 +36,10 @@ export function planScaling(
   const isKnown = runtime !== undefined || on === "Hosts" || service.spec.autoscaling === undefined;
   const plan = isKnown
     ? planScaler({
-        service,
+        service: {
+          ...service,
+          spec: { ...service.spec, autoscaling: autoscalingWithBackend(service.spec, live.backend, on) },
+        },
         on,
         runtime,
         gauges: loadGaugesOf(runtime, live),

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import { loadGaugesOf, scalingConditions, stepsOfScaler } from "./scale.ts";
+import { loadGaugesOf, scalingConditions, stepsOfScaler, planScaling } from "./scale.ts";
 import { planScaler, type ScalerInput } from "./scaler.ts";
 
 const vllm = engineDescription("vllm")?.pod?.metrics;
@@ -142,6 +142,27 @@ test("metrics of the user pass through, in the short form and in that of autosca
     },
   ]);
   expect(scaled({ metrics: [{ type: "Pods" }] })).toMatchObject({ code: "AutoscalingWithoutMetric" });
+});
+
+test("a service without metrics is scaled by the trigger of its configuration", () => {
+  const metrics = [{ type: "Resource", name: "cpu", targetAverageUtilization: 50 }];
+  const configs = [{ name: "busy", scaleTrigger: { hpa: { metrics } } }];
+  const backend = { name: "mine", spec: { engine: "vllm", recommendedConfigs: configs } };
+  const backendRuntime = { name: "mine", config: "busy" };
+  const { service } = input({ backendRuntime, autoscaling: { maxReplicas: 3 } });
+  const own = { autoscalers: [], scaledObjects: [] };
+  const ports = {
+    autoscaling: () => ({ externalMetrics: "ours" }),
+    watches: { scaledObjects: { isSynced: () => false } },
+  };
+  const { steps } = planScaling(ports as never, { service, backend, own } as never, {
+    on: "Pods",
+    runtime: "vllm",
+  });
+  const target = { type: "Utilization", averageUtilization: 50 };
+  expect(steps).toMatchObject([
+    { do: "apply", object: { spec: { metrics: [{ type: "Resource", resource: { name: "cpu", target } }] } } },
+  ]);
 });
 
 test("KEDA reads the requests from the controller, down to zero if asked", () => {

@@ -218,7 +218,15 @@ const good: readonly Good[] = [
   [
     "InferenceService",
     "quantities",
-    { "spec.resources": { cpu: 4, memory: "16Gi", hostMemory: "1.5G", ephemeralStorage: "1e9" } },
+    {
+      "spec.resources": {
+        cpu: 4,
+        memory: "16Gi",
+        hostMemory: "1.5G",
+        ephemeralStorage: "1e9",
+        limits: { cpu: "4000m", memory: 17179869184 },
+      },
+    },
   ],
   ["InferenceService", "a rollout in percent", { "spec.rollout": { maxUnavailable: "0%", maxSurge: "25%" } }],
   ["InferenceService", "one limit of a rollout", { "spec.rollout": { maxSurge: "0%" } }],

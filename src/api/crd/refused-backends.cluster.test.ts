@@ -62,14 +62,50 @@ const backends: readonly Case[] = [
     /args holds an unknown or empty placeholder/,
   ],
   [
-    "limits beside requests",
-    { "spec.resources": { requests: { memory: "8Gi" }, limits: { memory: "4Gi" } } },
-    /unknown field "spec\.resources\.(limits|requests)"/,
+    "limit below the request",
+    { "spec.resources": { cpu: 2, limits: { cpu: "1900m" } } },
+    /spec\.resources: .*limits\.cpu is below resources\.cpu/,
   ],
   [
-    "limits beside requests in a configuration",
-    { "spec.recommendedConfigs": [{ name: "default", resources: { limits: { memory: "4Gi" } } }] },
-    /unknown field "spec\.recommendedConfigs\[0\]\.resources\.limits"/,
+    "limit below the request in a configuration",
+    {
+      "spec.recommendedConfigs": [
+        { name: "default", resources: { memory: "8Gi", limits: { memory: "4Gi" } } },
+      ],
+    },
+    /spec\.recommendedConfigs\[0\]\.resources: .*limits\.memory is below resources\.memory/,
+  ],
+  [
+    "requests in a field of their own",
+    { "spec.resources": { requests: { memory: "8Gi" } } },
+    /unknown field "spec\.resources\.requests"/,
+  ],
+  [
+    "a scale trigger without hpa",
+    { "spec.recommendedConfigs": [{ name: "default", scaleTrigger: {} }] },
+    /scaleTrigger\.hpa: Required/,
+  ],
+  [
+    "a scale trigger that sets nothing",
+    { "spec.recommendedConfigs": [{ name: "default", scaleTrigger: { hpa: {} } }] },
+    /scaleTrigger\.hpa needs metrics, behavior or both/,
+  ],
+  [
+    "a scale trigger with a metric of another type",
+    {
+      "spec.recommendedConfigs": [
+        {
+          name: "default",
+          scaleTrigger: { hpa: { metrics: [{ type: "Pods", resource: { name: "cpu" } }] } },
+        },
+      ],
+    },
+    /resource needs type Resource/,
+  ],
+  [
+    "a configuration that names another one",
+    { "spec.recommendedConfigs": [{ name: "default", config: "default" }] },
+    /unknown field "spec\.recommendedConfigs\[0\]\.config"/,
   ],
   ["resource that is no quantity", { "spec.resources.memory": "much" }, /spec\.resources\.memory/],
   ["shared memory that is no quantity", { "spec.sharedMemory": "2 GiB" }, /spec\.sharedMemory/],

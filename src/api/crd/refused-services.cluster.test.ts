@@ -270,6 +270,22 @@ const cases: readonly Case[] = [
     /gpuSharing\.memoryLimitGiB/,
   ],
   ["memory that is no quantity", { "spec.resources.memory": "4 gigs" }, /spec\.resources\.memory/],
+  ["limit that is no quantity", { "spec.resources.limits": { cpu: "two" } }, /spec\.resources\.limits\.cpu/],
+  [
+    "memory limit below the request",
+    { "spec.resources": { memory: "4Gi", limits: { memory: "4G" } } },
+    /spec\.resources: .*limits\.memory is below resources\.memory/,
+  ],
+  [
+    "memory limit below hostMemory",
+    { "spec.resources": { hostMemory: "64Gi", limits: { memory: "32Gi" } } },
+    /spec\.resources: .*limits\.memory is below resources\.hostMemory/,
+  ],
+  [
+    "limit of GPUs",
+    { "spec.resources.limits": { "nvidia.com/gpu": 1 } },
+    /unknown field "spec\.resources\.limits\.nvidia/,
+  ],
   ["too many GPUs", { "spec.resources.gpu": 9 }, /spec\.resources\.gpu/],
   [
     "claim of an ephemeral cache",

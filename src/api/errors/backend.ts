@@ -22,7 +22,7 @@ export const backendErrors = {
     command: "kubectl describe backendruntime NAME",
   },
   BackendNotForService: {
-    what: "The BackendRuntime does not run the service: it has no command for hosts or no image for pods, or it does not support the format, the mode or the accelerator.",
+    what: "The BackendRuntime does not run the service: it has no command for hosts or no image for pods, it does not support the format, the mode or the accelerator, or its configuration needs a draft model that the service does not have.",
     do: "choose another BackendRuntime, or change the service, its Model or the BackendRuntime as described in the message",
   },
   BackendNotAllowed: {

@@ -38,7 +38,7 @@ export const engineErrors = {
     do: "create the folder, or give both services the same settings or different hosts; rechecked every few seconds",
   },
   ExtraArgRefused: {
-    what: "An entry of spec.extraArgs is not allowed: it reads or writes files, opens ports, or sets what a typed field sets.",
+    what: "An entry of spec.extraArgs is not allowed: it reads or writes files, opens ports, or contradicts the field for the same setting.",
     do: "remove it; use the typed field if there is one",
   },
   CommandInvalid: {

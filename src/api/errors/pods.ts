@@ -100,7 +100,7 @@ export const podErrors = {
   },
   PodCrashing: {
     what: "A container of a pod has exited and was not restarted; the message has its last exit code and last log line. OOMKilled: it used more memory than its limit, or the node ran out of memory.",
-    do: "read its log; if it was OOMKilled, raise spec.resources.memory, of the Model for the container fetch and of the service for the engine, or the limit that a LimitRange of the namespace sets",
+    do: "read its log; if it was OOMKilled, raise spec.resources.memory, of the Model for the container fetch and of the service for the engine, or the limit in spec.resources.limits.memory or of a LimitRange of the namespace",
     command: "kubectl logs -l metalbridge.dev/service=NAME --previous",
   },
   PodFailed: {

@@ -34,7 +34,18 @@ const gpuSharingSchema = z
     ],
   });
 
-export const resourcesSchema = z.object({
+const limitsSchema = z.object({
+  cpu: quantity("CPU limit, for example 4 or 1500m. At least the request.").optional(),
+  memory: quantity("Memory limit, for example 8Gi. At least the request.").optional(),
+});
+
+const REQUESTS = { cpu: "cpu", memory: "memory", hostMemory: "memory" } as const;
+const limitRules = Object.entries(REQUESTS).map(([request, limit]) => ({
+  rule: `!has(self.limits) || !has(self.limits.${limit}) || !has(self.${request}) || !quantity(string(self.${request})).isGreaterThan(quantity(string(self.limits.${limit})))`,
+  message: `resources.limits.${limit} is below resources.${request}: raise the limit, or lower the request`,
+}));
+
+const resourceFields = z.object({
   gpu: int32(0, 8).describe("Number of GPUs per pod. Defaults to the number in the Model.").optional(),
   cpu: quantity("CPU request, for example 2 or 500m.").optional(),
   memory: quantity("Memory request, for example 4Gi.").optional(),
@@ -44,4 +55,13 @@ export const resourcesSchema = z.object({
   ephemeralStorage: quantity("Ephemeral storage request, for example 20Gi.").optional(),
   gpuMemory: quantity("GPU memory that the service expects, for example 16Gi. Informational.").optional(),
   gpuSharing: gpuSharingSchema.describe("Sharing of a GPU with other services.").optional(),
+  limits: limitsSchema
+    .describe(
+      "Limits of CPU and memory of the engine's container. Without a request, the limit is the request. In pods only.",
+    )
+    .optional(),
 });
+
+export const resourcesSchema = resourceFields.meta({ "x-kubernetes-validations": limitRules });
+
+export type Resources = z.output<typeof resourceFields>;

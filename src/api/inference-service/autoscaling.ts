@@ -1,63 +1,8 @@
 /** Autoscaling of a service, on hosts and in pods. */
 import { z } from "zod";
-import { passThrough, stringMap } from "../fields/kubernetes.ts";
-import { quantity } from "../fields/quantity.ts";
+import { stringMap } from "../fields/kubernetes.ts";
 import { int32, localReference, nonEmpty } from "../fields/shared.ts";
-
-/** Types of metrics of autoscaling/v2, with the field that has the source of the metric. */
-const METRIC_SOURCES = {
-  Pods: "pods",
-  Resource: "resource",
-  ContainerResource: "containerResource",
-  Object: "object",
-  External: "external",
-} as const;
-
-type MetricType = keyof typeof METRIC_SOURCES;
-const METRIC_TYPES = Object.keys(METRIC_SOURCES) as [MetricType, ...MetricType[]];
-
-const source = (type: MetricType) =>
-  passThrough(`Metric of type ${type} as in autoscaling/v2. Replaces name and the targets.`).optional();
-
-const isShort = "has(self.name) || has(self.targetAverageValue) || has(self.targetAverageUtilization)";
-const hasSource = Object.values(METRIC_SOURCES)
-  .map((field) => `has(self.${field})`)
-  .join(" || ");
-
-const metricSchema = z
-  .object({
-    type: z.enum(METRIC_TYPES).describe("Type of the metric."),
-    name: nonEmpty(253)
-      .describe("Name of the metric or resource. Defaults to the engine's number of running requests.")
-      .optional(),
-    targetAverageValue: quantity("Target value per replica.").optional(),
-    targetAverageUtilization: int32(1, 100)
-      .describe("Target utilization in percent. With type Resource only.")
-      .optional(),
-    pods: source("Pods"),
-    resource: source("Resource"),
-    containerResource: source("ContainerResource"),
-    object: source("Object"),
-    external: source("External"),
-  })
-  .meta({
-    "x-kubernetes-validations": [
-      ...Object.entries(METRIC_SOURCES).map(([type, field]) => ({
-        rule: `!has(self.${field}) || self.type == '${type}'`,
-        message: `autoscaling.metrics: ${field} needs type ${type}`,
-      })),
-      {
-        rule: `!(${isShort}) || !(${hasSource})`,
-        message:
-          "autoscaling.metrics: set either name and the targets, or the metric in the form of autoscaling/v2",
-      },
-      {
-        rule: "!(self.type in ['Object', 'ContainerResource']) || has(self.object) || has(self.containerResource)",
-        message:
-          "autoscaling.metrics: types Object and ContainerResource need the metric in the form of autoscaling/v2",
-      },
-    ],
-  });
+import { behaviorSchema, metricsSchema } from "../fields/scaling-metrics.ts";
 
 /** Every watcher of services caches them. */
 const METADATA_LIMITS = { valueLength: 4096, totalLength: 4096 };
@@ -98,15 +43,9 @@ export const autoscalingSchema = z
         "Target number of requests per replica, processed and queued. Defaults to parallelSlots, or to 2. Ignored with metrics or triggers.",
       )
       .optional(),
-    metrics: z
-      .array(metricSchema)
-      .max(16)
-      .meta({
-        description:
-          "Metrics for engine HPA. Defaults to the number of requests per replica, processed and queued.",
-        "x-kubernetes-list-type": "atomic",
-      })
-      .optional(),
+    metrics: metricsSchema(
+      "Metrics for engine HPA. Defaults to those of the configuration of the BackendRuntime, else to the number of requests per replica, processed and queued.",
+    ),
     triggers: z
       .array(kedaTriggerSchema)
       .min(1)
@@ -117,9 +56,7 @@ export const autoscalingSchema = z
         "x-kubernetes-list-type": "atomic",
       })
       .optional(),
-    behavior: passThrough(
-      "Scaling behavior (behavior of a HorizontalPodAutoscaler, autoscaling/v2), with either engine. Defaults to at most 2 new replicas per minute, and 1 replica less per 2 minutes after 5 minutes of lower load.",
-    ).optional(),
+    behavior: behaviorSchema("Scaling behavior, with either engine."),
   })
   .meta({
     "x-kubernetes-validations": [

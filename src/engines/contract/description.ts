@@ -11,6 +11,7 @@ import type { InferenceServiceSpec } from "../../api/inference-service/index.ts"
 import type { ClaimEstimator } from "./claims.ts";
 import type { GroupRuntime } from "./group.ts";
 import type { PodRuntime } from "./pod.ts";
+import type { EngineArguments } from "./arguments.ts";
 
 export interface EngineDescription {
   readonly runtime: Runtime;
@@ -34,6 +35,8 @@ export interface EngineDescription {
   readonly program?: (spec: InferenceServiceSpec, host?: BackendRuntimeSpec["host"]) => ProgramSpec;
   /** Fills in defaults of this runtime for the format. */
   readonly complete?: (spec: InferenceServiceSpec, format: ModelFormat) => InferenceServiceSpec;
+  /** Arguments in extraArgs that are set as settings. */
+  readonly arguments?: EngineArguments;
   /** A native process under an agent; absent if the engine does not run on hosts. */
   readonly host?: HostSide;
   /** A Deployment on Linux nodes; absent if the engine does not run in pods. */

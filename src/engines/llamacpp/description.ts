@@ -9,6 +9,7 @@ import type { LlamaServerInput } from "./argv-input.ts";
 import { llamacppClaims } from "./claims.ts";
 import { llamacppPod, llamaServer, toServerInput, WITHOUT_BACKTRACE } from "./pod.ts";
 import { LLAMACPP_SETTINGS } from "./settings.ts";
+import { LLAMACPP_ARGUMENTS } from "./arguments.ts";
 
 const RPC_PORT = 50_052;
 
@@ -79,6 +80,7 @@ export const llamacpp: EngineDescription = {
   isSharedDaemon: false,
   checksApiKey: true,
   asksGateForKey: true,
+  arguments: LLAMACPP_ARGUMENTS,
   host: {
     install: HOST_ENGINE_INSTALLS.llamacpp,
     settings: LLAMACPP_SETTINGS,

@@ -3,7 +3,7 @@ import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { omlxClaims } from "./claims.ts";
 import { OMLX_ROUTES } from "./routes.ts";
-import { OMLX_SETTINGS } from "./settings.ts";
+import { OMLX_SETTINGS, OMLX_ARGUMENTS } from "./settings.ts";
 
 export const omlx: EngineDescription = {
   runtime: "omlx",
@@ -12,6 +12,7 @@ export const omlx: EngineDescription = {
   apiPaths: OMLX_ROUTES.map(({ path }) => path),
   isSharedDaemon: true,
   asksGateForKey: true,
+  arguments: OMLX_ARGUMENTS,
   host: {
     install: HOST_ENGINE_INSTALLS.omlx,
     settings: OMLX_SETTINGS,

@@ -2,6 +2,7 @@
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import { contextOfRequest, ownModelName, serverNameOf } from "../contract/shared-daemon.ts";
+import type { EngineArguments } from "../contract/arguments.ts";
 
 /** Fields of InferenceService.spec that oMLX honors; SpecHonored lists the others. */
 export const OMLX_SETTINGS = [
@@ -13,6 +14,17 @@ export const OMLX_SETTINGS = [
   "pagedSSDCacheMaxSize",
   "extraArgs",
 ] as const satisfies readonly (keyof EngineSettings)[];
+
+/** Flags that settings cover. */
+export const OMLX_ARGUMENTS: EngineArguments = {
+  settings: {
+    "--max-concurrent-requests": { setting: "parallelSlots" },
+    "--paged-ssd-cache-dir": { setting: "pagedSSDCacheDir" },
+    "--paged-ssd-cache-max-size": { setting: "pagedSSDCacheMaxSize" },
+    "--hot-cache-max-size": { setting: "hotCacheMaxSize" },
+  },
+  isAllowList: true,
+};
 
 /** Flags that `extraArgs` may contain: none that reads or writes files, opens ports, downloads, or uses much memory. */
 const ALLOWED_FLAGS = ["--embedding-batch-size", "--sse-keepalive-mode", "--hot-cache-write-through"];

@@ -1,14 +1,8 @@
 /** SGLang, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
-import {
-  type GroupRuntime,
-  groupSizes,
-  LEADER_ADDRESS,
-  type PodGroup,
-  WORKER_INDEX,
-} from "../contract/group.ts";
+import { type GroupRuntime, groupSizes, LEADER_ADDRESS, type PodGroup, WORKER_INDEX } from "../contract/group.ts";
 import type { PodCommand, PodInput } from "../contract/pod.ts";
-import { givenSizes, sglangPod, sglangServer } from "./pod.ts";
+import { givenSizes, sglangPod, sglangServer, SGLANG_ARGUMENTS } from "./pod.ts";
 
 const RENDEZVOUS_PORT = 20_000;
 
@@ -35,6 +29,7 @@ export const sglang: EngineDescription = {
   apiPaths: ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/generate", "/v1/models"],
   isSharedDaemon: false,
   modes: ["chat", "embedding"],
+  arguments: SGLANG_ARGUMENTS,
   pod: sglangPod,
   group: sglangGroup,
   traces: { processes: /^sglang/ },

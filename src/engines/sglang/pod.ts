@@ -2,15 +2,8 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { requestedNames } from "../../api/inference-service/model-names.ts";
-import {
-  flagsOf,
-  hubWeights,
-  type PodCommand,
-  type PodInput,
-  type PodRuntime,
-  parallelSizes,
-  tokensPerRequest,
-} from "../contract/pod.ts";
+import { flagsOf, hubWeights, type PodCommand, type PodInput, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
+import { argumentsOfConfig } from "../contract/arguments.ts";
 
 type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 
@@ -24,6 +17,12 @@ const SERVER_WITH_KEY = `import os, runpy, sys
 sys.argv.append("--api-key=" + os.environ["${KEY_VARIABLE}"])
 runpy.run_module("${SERVER}", run_name="__main__", alter_sys=True)
 `;
+
+/** Without the numbers of shards, as for vLLM. */
+export const SGLANG_ARGUMENTS = argumentsOfConfig(
+  "sglangConfig",
+  "context-length max-running-requests mem-fraction-static quantization dtype kv-cache-dtype max-total-tokens chunked-prefill-size max-prefill-tokens schedule-policy attention-backend",
+);
 
 export const sglangPod: PodRuntime = {
   images: {

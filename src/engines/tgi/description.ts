@@ -1,6 +1,7 @@
 /** Hugging Face's Text Generation Inference, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
 import { flagsOf, hubWeights, type PodRuntime, requireChatMode, tokensPerRequest } from "../contract/pod.ts";
+import { argumentsOfConfig } from "../contract/arguments.ts";
 
 /** Text Generation Inference as a pod. Arguments are those of 3.3. */
 const tgiPod: PodRuntime = {
@@ -59,6 +60,7 @@ export const tgi: EngineDescription = {
   apiPaths: ["/v1/chat/completions", "/v1/completions", "/generate", "/generate_stream", "/v1/models"],
   isSharedDaemon: false,
   modes: ["chat"],
+  arguments: argumentsOfConfig("tgiConfig", "max-input-length max-total-tokens quantize dtype"),
   pod: tgiPod,
   traces: { processes: /^text-generation/ },
 };

@@ -1,14 +1,8 @@
 /** vLLM, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
-import {
-  type GroupRuntime,
-  groupSizes,
-  LEADER_ADDRESS,
-  type PodGroup,
-  WORKER_INDEX,
-} from "../contract/group.ts";
+import { type GroupRuntime, groupSizes, LEADER_ADDRESS, type PodGroup, WORKER_INDEX } from "../contract/group.ts";
 import type { PodCommand, PodInput } from "../contract/pod.ts";
-import { vllmPod, vllmServe } from "./pod.ts";
+import { vllmPod, vllmServe, VLLM_ARGUMENTS } from "./pod.ts";
 
 /** vLLM over several pods, with its own process group: every pod runs the server, and only the first one opens HTTP. */
 const vllmGroup: GroupRuntime = {
@@ -58,6 +52,7 @@ export const vllm: EngineDescription = {
     "/v1/models",
   ],
   isSharedDaemon: false,
+  arguments: VLLM_ARGUMENTS,
   pod: vllmPod,
   group: vllmGroup,
   traces: { programs: ["vllm"], processes: /^(vllm|VLLM::)/, formula: "vllm", units: "vllm*" },

@@ -2,17 +2,8 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { modelNamesOf } from "../../api/inference-service/roles.ts";
-import {
-  flagsOf,
-  hubWeights,
-  type PodCommand,
-  type PodFiles,
-  type PodInput,
-  type PodModel,
-  type PodRuntime,
-  parallelSizes,
-  tokensPerRequest,
-} from "../contract/pod.ts";
+import { flagsOf, hubWeights, type PodCommand, type PodFiles, type PodInput, type PodModel, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
+import { argumentsOfConfig } from "../contract/arguments.ts";
 
 type Config = NonNullable<InferenceServiceSpec["vllmConfig"]>;
 
@@ -31,6 +22,12 @@ const MODES = {
   embedding: { "--runner": "pooling", "--convert": "embed" },
   rerank: { "--runner": "pooling", "--convert": "classify" },
 } as const;
+
+/** Without the numbers of shards, which are checked together, and of which extraArgs may have only one. */
+export const VLLM_ARGUMENTS = argumentsOfConfig(
+  "vllmConfig",
+  "max-model-len gpu-memory-utilization quantization dtype max-num-batched-tokens attention-backend",
+);
 
 export const vllmPod: PodRuntime = {
   images: { cuda: "docker.io/vllm/vllm-openai:v0.25.1" },
