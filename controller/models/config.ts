@@ -78,7 +78,7 @@ export const modelConfigSchema = z.strictObject({
     .enum(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"])
     .default("ReadWriteOnce")
     .describe(
-      "Access mode of new claims. With ReadWriteMany, a Job downloads the weights, and pods on all nodes mount them. With other modes, pods download the weights to the volume, and all pods that mount it run on one node.",
+      "Access mode of new claims. With ReadWriteMany, a Job downloads the weights, and pods on all nodes mount them. With other modes, all pods that mount the volume run on one node; a Job downloads the weights if the StorageClass binds at once and any node can mount the volume (ReadWriteOnce), otherwise the pods do.",
     ),
   cacheCaConfigMap: z
     .string()

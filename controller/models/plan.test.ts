@@ -10,6 +10,7 @@ import { modelConfigSchema } from "./config.ts";
 import { planModelStatus } from "./plan.ts";
 import { classifyModel } from "./source/classify.ts";
 import { firstRecord, type InspectionResult, isInspectionDue, recordInspection } from "./source/inspections.ts";
+import type { Inspected } from "../../src/hub/inspect/inspect.ts";
 
 const FOLDER = new URL("golden/", import.meta.url);
 const NOW = "2026-01-02T03:04:05Z";
@@ -293,6 +294,79 @@ test("a Model for pods that fetch the weights themselves is Ready in a format th
   expect(status).toMatchObject({
     ...{ phase: "Ready", message: expect.stringContaining("each pod") },
     quantization: "awq-4bit",
+  });
+});
+
+const SUM = "a".repeat(64);
+const OTHER = "b".repeat(64);
+
+test.each<[string, Partial<Inspected>, object]>([
+  ["another one", { mainSha256: OTHER, sha256: OTHER }, { phase: "Failed", reason: "ChecksumMismatch" }],
+  [
+    "another one for the first of many files",
+    { files: ["m-1.gguf", "m-2.gguf"], mainSha256: OTHER },
+    {
+      phase: "Failed",
+      reason: "ChecksumMismatch",
+      message: expect.stringMatching(/b{64} for m-1.gguf, .*a{64}/),
+    },
+  ],
+  ["the same one", { mainSha256: SUM, sha256: SUM }, { phase: "Ready", sha256: SUM }],
+  [
+    "none",
+    {},
+    {
+      phase: "Ready",
+      message: expect.stringMatching(/states no checksum, so spec.sha256 is verified after the/),
+    },
+  ],
+])("spec.sha256 is compared before anything is downloaded: the source states %s", (_, listed, expected) => {
+  const of = model({ sha256: SUM.toUpperCase() });
+  const observed = { model: of, hosts: [], task: taskOf(of) };
+  const status = planModelStatus(
+    { ...observed, inspection: { ...found, found: { ...found.found, ...listed } } },
+    NOW,
+  );
+  expect(status).toMatchObject(expected);
+  if (status.phase === "Failed") return;
+  // A new leader reads no source again.
+  const later = { ...observed, model: { ...of, status }, inspection: undefined };
+  expect(planModelStatus(later, NOW).message).toBe(status.message);
+});
+
+test("a Model whose volume is not bound yet has the facts of its source, and keeps them and its commit for the Job", () => {
+  const of = model({ hardware: { accelerator: "cuda" } });
+  const desired = desiredCacheOf(of, [], settings);
+  const cache = {
+    phase: "Pending",
+    reason: "BindingClaim",
+    message: "",
+    claimName: "c",
+    folder: "f",
+  } as const;
+  const commit = "c".repeat(40);
+  const undecided = planModelStatus(
+    {
+      model: of,
+      hosts: [],
+      task: classifyModel(of, desired, "undecided"),
+      inspection: { ...found, found: { ...found.found, revision: commit } },
+      cache: { status: cache, isUndecided: true },
+    },
+    NOW,
+  );
+  const facts = { files: ["m.gguf"], sizeBytes: 1, pinned: { revision: commit } };
+  expect(undecided).toMatchObject({ phase: "Pending", reason: "BindingClaim", ...facts });
+  const read = { ...of, status: undecided };
+  expect(isInspectionDue(read, undefined, 0)).toBe(false);
+  const byJob = { status: { ...cache, key: "k", reason: "StartingDownload" } };
+  const task = classifyModel(read, desired, "Job");
+  expect(
+    planModelStatus({ model: read, hosts: [], task, inspection: undefined, cache: byJob }, NOW),
+  ).toMatchObject({
+    phase: "Pending",
+    reason: "StartingDownload",
+    ...facts,
   });
 });
 

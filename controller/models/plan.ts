@@ -207,7 +207,7 @@ function judge(observation: ModelObservation): Verdict {
     case "onVolume":
       return cache === undefined ? waiting : onVolume(model, cache);
     case "remote":
-      return withCacheProblem(judgeRemote(observation, task), cache);
+      return withCache(model, judgeRemote(observation, task), cache);
     default:
       return task satisfies never;
   }
@@ -219,17 +219,26 @@ function judgeRemote(
 ): Verdict {
   if (inspection?.at === "found") {
     const { found } = inspection;
-    const problem = checksumProblem(found.files[0] ?? "", found.sha256, model.spec.sha256);
+    const { sha256 } = model.spec;
+    const problem = checksumProblem(found.files[0] ?? "", found.mainSha256, sha256);
     if (problem !== undefined) return failed(problem.code, describeError(problem), false);
-    return ready("SourceResolved", task.message, inspectedFacts(model, found));
+    const isUnchecked = sha256 !== undefined && found.mainSha256 === undefined;
+    const message = isUnchecked ? `${task.message}; ${UNCHECKED}` : task.message;
+    return ready("SourceResolved", message, inspectedFacts(model, found));
   }
-  if (isInspected(model))
-    return withInspectionProblem(ready("SourceResolved", task.message, knownFacts(model)), inspection);
+  if (isInspected(model)) {
+    // The status has what a controller of before has found out about the checksum.
+    const isUnchecked = model.status?.message?.endsWith(UNCHECKED) === true;
+    const message = isUnchecked ? `${task.message}; ${UNCHECKED}` : task.message;
+    return withInspectionProblem(ready("SourceResolved", message, knownFacts(model)), inspection);
+  }
   // All other results require facts that are already known.
   return inspection?.at === "failed"
     ? failed(inspection.code, inspection.message, inspection.isTransient)
     : waiting;
 }
+
+const UNCHECKED = "the source states no checksum, so spec.sha256 is verified after the download";
 
 /** Reasons that a service reports if a host cannot serve a file from its disk. */
 const FILE_PROBLEMS = ["SourceNotFound", "FileUnreadable", "SourceNotAllowed"];
@@ -265,9 +274,11 @@ function judgeHostFile({ model, services = [] }: ModelObservation, message: stri
   };
 }
 
-/** A problem with a claim that pods fill degrades the Model. */
-function withCacheProblem(verdict: Verdict, cache: CacheState | undefined): Verdict {
-  const { problem, status } = cache ?? {};
+/** A problem with a claim that pods fill degrades the Model. While it is not known what fills the claim, pods cannot use the Model. */
+function withCache(model: Model, verdict: Verdict, cache: CacheState | undefined): Verdict {
+  const { problem, status, isUndecided } = cache ?? {};
+  if (cache !== undefined && isUndecided === true && verdict.available === true && !isForHosts(model))
+    return { ...onVolume(model, cache), facts: verdict.facts };
   if (problem === undefined || status?.filledBy !== "Pods") return verdict;
   return { ...verdict, degraded: { reason: problem.code, message: problem.message } };
 }
@@ -283,7 +294,12 @@ function onVolume(model: Model, { status, problem, fetched }: CacheState): Verdi
     available: phase === "Ready",
     progressing: phase === "Downloading" || phase === "Pending",
     degraded: problem && { reason: problem.code, message: problem.message },
-    facts: fetched === undefined ? (isSame ? knownFacts(model) : {}) : sourceFacts(model, fetched),
+    facts:
+      fetched !== undefined
+        ? sourceFacts(model, fetched)
+        : isSame || isInspected(model)
+          ? knownFacts(model)
+          : {},
   };
 }
 

@@ -36,6 +36,7 @@ import { classifyModel, type Task } from "./source/classify.ts";
 import { readCredentials, secretVersionOf } from "./source/credentials.ts";
 import { firstRecord, type InspectionRecord, type InspectionResult, isInspected, isInspectionDue, recordFor, recordInspection, waitsForSecret } from "./source/inspections.ts";
 import { pinnedOf } from "./source/pin.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 
 export interface ModelReconcilerPorts {
   readonly client: KubeClient;
@@ -99,7 +100,7 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
       ? desiredCacheOnHosts(model, ports.servicesOf(key), mainOf)
       : desiredCacheOf(model, ports.servicesOf(key), ports.settings, mainOf);
     const cached = await cache({ ...ports, retries }, model, desired);
-    const task = classifyModel(model, desired, cached?.state.status.filledBy);
+    const task = classifyModel(model, desired, cached && fillerIn(cached.state));
     const observed = { task, cache: cached?.state };
     const { written, record } =
       task.at === "remote"
@@ -142,13 +143,22 @@ async function inspectIfDue(
   return { written, record: { ...recordInspection(model, last, result, moment), secretVersion } };
 }
 
+function fillerIn({ isUndecided, status }: CacheState): "Job" | "Pods" | "undecided" | undefined {
+  return isUndecided === true ? "undecided" : status.filledBy;
+}
+
 /** Undefined if the Model needs no volume. */
 async function cache(
   ports: ModelReconcilerPorts & Pick<CachePorts, "retries">,
   model: Model,
   desired: DesiredCache,
 ) {
-  if (desired.at === "volume") return reconcileCache(ports, model, desired, pinnedOf(model)?.revision);
+  if (desired.at === "volume") {
+    const { name } = model.metadata;
+    const services = ports.servicesOf(keyOf(model.metadata));
+    const isBeside = services.some(({ spec }) => mainModelOf(spec) !== name);
+    return reconcileCache(ports, model, desired, { revision: pinnedOf(model)?.revision, isBeside });
+  }
   ports.retries.forget(keyOf(model.metadata));
   ports.downloads.follow(keyOf(model.metadata), undefined);
   return undefined;

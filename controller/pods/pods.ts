@@ -8,9 +8,9 @@ import { type ContainerStatus, hasPodEnded, isImageFailure, type Pod, type PodTe
 import { type FetchFailed, isFetched, parseFetchResult } from "../../src/models/fetch-result.ts";
 import { truncate } from "../../src/util/text.ts";
 import { FETCH_CONTAINER } from "./workload/model-cache.ts";
-import type { PodAffinity } from "./workload/pod.ts";
 import { isAboutVolume, type SchedulingObstacle, schedulingObstacle, shortages } from "./workload/scheduler-message.ts";
 import { KEY_VOLUME } from "./workload/volumes.ts";
+import type { PodAffinity } from "./workload/mount-affinity.ts";
 
 /** Pods that the scheduler cannot bind to a node. */
 export interface Unscheduled {

@@ -175,7 +175,13 @@ const modelCacheStatusSchema = z.object({
   filledBy: z
     .enum(["Job", "Pods"])
     .describe(
-      "Job: a download Job fills the volume before the Model is Ready. Pods: an init container of each pod downloads missing files, because the volume can only be mounted on one node, which the scheduler chooses for the pod. Defaults to Job.",
+      "Job: a download Job fills the volume before the Model is Ready. Pods: an init container of each pod downloads missing files, because the volume can only be mounted on one node, which the scheduler chooses for the pod; message says why. Defaults to Job.",
+    )
+    .optional(),
+  singleNode: z
+    .boolean()
+    .describe(
+      "True if a Job fills a volume that only one node at a time can mount. All pods that mount it then run on one node.",
     )
     .optional(),
 });

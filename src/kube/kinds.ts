@@ -2,7 +2,7 @@
 import type { AIGatewayRoute, AIServiceBackend, BackendTrafficPolicy, GatewayBackend, HttpRoute } from "./gateway-objects.ts";
 import type { AccessReview, ApiService, ConfigMap, ControllerRevision, EndpointSlice, KubeEvent, Lease, Namespace, Role, RoleBinding, Secret, SelfReview, Service, SubjectAccessReview, TokenReview, ValidatingWebhooks } from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
-import type { Deployment, HorizontalPodAutoscaler, Job, KindDefinition, LeaderWorkerSet, NetworkPolicy, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodMonitor, PriorityClass, QueueWorkload, ResourceClaim, ResourceClaimTemplate, ResourceSlice, ScaledObject, StorageClass, PrometheusRule, ServiceLevelObjective } from "./workload-objects.ts";
+import type { Deployment, HorizontalPodAutoscaler, Job, KindDefinition, LeaderWorkerSet, NetworkPolicy, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodMonitor, PriorityClass, QueueWorkload, ResourceClaim, ResourceClaimTemplate, ResourceSlice, ScaledObject, StorageClass, PrometheusRule, ServiceLevelObjective, PersistentVolume } from "./workload-objects.ts";
 
 const RBAC = "rbac.authorization.k8s.io";
 const ADMISSION = "admissionregistration.k8s.io";
@@ -48,6 +48,7 @@ export const DEPLOYMENTS: Kind<Deployment> = inNamespace("apps", "Deployment");
 export const PODS: Kind<Pod> = inNamespace("", "Pod");
 export const JOBS: Kind<Job> = inNamespace("batch", "Job");
 export const PERSISTENT_VOLUME_CLAIMS: Kind<PersistentVolumeClaim> = inNamespace("", "PersistentVolumeClaim");
+export const PERSISTENT_VOLUMES: Kind<PersistentVolume> = clusterWide("", "PersistentVolume");
 export const STORAGE_CLASSES: Kind<StorageClass> = clusterWide("storage.k8s.io", "StorageClass");
 export const AUTOSCALERS: Kind<HorizontalPodAutoscaler> = {
   ...inNamespace<HorizontalPodAutoscaler>("autoscaling", "HorizontalPodAutoscaler"),

@@ -269,11 +269,27 @@ export interface PersistentVolumeClaim extends KubeObject {
   spec: {
     accessModes?: readonly string[];
     storageClassName?: string;
+    volumeName?: string;
     resources?: { requests?: Record<string, string> };
   };
   status?: {
     phase?: "Pending" | "Bound" | "Lost";
     capacity?: Record<string, string>;
+  };
+}
+
+export interface PersistentVolume extends KubeObject {
+  spec: {
+    hostPath?: Open;
+    local?: Open;
+    nodeAffinity?: {
+      required?: {
+        nodeSelectorTerms: readonly {
+          matchExpressions?: readonly { key: string }[];
+          matchFields?: readonly { key: string }[];
+        }[];
+      };
+    };
   };
 }
 

@@ -222,6 +222,7 @@ withHelm(
       ...["deployments", "poddisruptionbudgets", "networkpolicies", "podmonitors"],
       "leaderworkersets",
       ...["pods", "pods/log", "pods/eviction", "nodes", "persistentvolumeclaims", "jobs", "storageclasses"],
+      "persistentvolumes",
       ...["resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses", "workloads"],
     ];
     const installed = async (...values: string[]) => {

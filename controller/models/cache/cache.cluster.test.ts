@@ -22,7 +22,7 @@ import { runController } from "../../main.ts";
 import { desiredCacheOf } from "../../pods/workload/cache-eligibility.ts";
 import { fetchJobName, weightsOnVolume } from "../../pods/workload/model-cache.ts";
 import { inNamespace } from "./fixtures/namespace.ts";
-import { claimOf } from "./fixtures/volumes.ts";
+import { claimOf, diskFor } from "./fixtures/volumes.ts";
 
 const why = whyNoSimulatedNodes();
 const GPU = "nvidia.com/gpu";
@@ -351,6 +351,28 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
       ready: "1/2",
       message: expect.stringMatching(/1 pod waits for a node: .*use access mode ReadWriteMany or/),
     });
+  });
+
+  test("a network disk that one node mounts at a time is filled by a Job before its service has a pod", async () => {
+    await script({ outcome: "complete", message: FETCHED });
+    await apply(claimOf("disk", { accessModes: ["ReadWriteOnce"] }));
+    await apply({
+      apiVersion: "metalbridge.dev/v1alpha1",
+      kind: "InferenceService",
+      metadata: { name: "chat" },
+      spec: { modelRef: "small", modelCache: { claimName: "disk" } },
+    });
+    const header = headerBytes(10);
+    const server = await serveModel(ranged(header, header.length + TENSOR_BYTES));
+    await applyModel("small", { source: `${server.url}/m.gguf` });
+    await statusUntil("small", (status) => expect(status?.reason).toBe("UnbindableModelCache"));
+    expect(await list(JOBS)).toEqual([]);
+    await apply(diskFor(namespace.name, "disk"));
+    const ready = await statusUntil("small", (status) =>
+      expect(status).toMatchObject({ phase: "Ready", reason: "Downloaded" }),
+    );
+    expect(ready.status?.cache).toMatchObject({ claimName: "disk", singleNode: true });
+    expect(await list(JOBS)).toHaveLength(1);
   });
 
   test("progress comes from the log of the running pod", async () => {

@@ -281,8 +281,25 @@ describe("a volume that one node mounts", () => {
     claim: { ...claim, spec: { accessModes } },
   });
 
-  test("a volume that one node mounts is filled by the pods that mount it, so no Job chooses its node", () => {
-    expect(onOneNode({ claim: claimOf("ReadWriteOnce") })).toMatchObject({
+  const storage: CacheObservation["storage"] = {
+    at: "unbound",
+    storageClass: {
+      metadata: { name: "zonal" },
+      provisioner: "p",
+      volumeBindingMode: "WaitForFirstConsumer",
+    },
+  };
+  const ofAllNodes: CacheObservation["storage"] = {
+    at: "bound",
+    volume: { metadata: { name: "v" }, spec: {} },
+  };
+  const cacheOf = (more: Partial<NonNullable<ModelStatus["cache"]>>) => {
+    const { claimName, folder } = desiredVolume(model(), once);
+    return model("u", { cache: { phase: "Pending", reason: "", message: "", claimName, folder, ...more } });
+  };
+
+  test("a volume that one node mounts is filled by the pods that mount it if a Job would choose its node", () => {
+    expect(onOneNode({ claim: claimOf("ReadWriteOnce"), storage })).toMatchObject({
       steps: [],
       state: {
         status: {
@@ -290,20 +307,86 @@ describe("a volume that one node mounts", () => {
           reason: "DownloadedByPods",
           filledBy: "Pods",
           claimName: "m-model-cache",
+          message: expect.stringContaining("StorageClass zonal chooses the volume's node by its first pod"),
         },
       },
     });
-    expect(onOneNode({ claim: claimOf("ReadWriteOncePod") }).state.status.filledBy).toBe("Pods");
+    expect(onOneNode({ claim: claimOf("ReadWriteOncePod"), storage }).state.status.filledBy).toBe("Pods");
     expect(onOneNode({ claim: claimOf("ReadWriteOnce", "ReadWriteMany") }).steps).toMatchObject([
       { do: "createJob" },
     ]);
   });
 
-  test("a volume that one node mounts is created once the size of the weights is known, and is not polled without a pod", () => {
+  test("a volume that any node mounts, one at a time, is filled by a Job beside the pods that have mounted it", () => {
+    const [step] = onOneNode({ claim: claimOf("ReadWriteOnce"), storage: ofAllNodes }).steps;
+    if (step?.do !== "createJob") throw new Error("no Job");
+    const { template } = buildFetchJob(step.download, once).spec;
+    const label = Object.keys(template.metadata?.labels ?? {}).find((name) =>
+      name.startsWith("metalbridge.dev/mounts-"),
+    );
+    expect(label).toBeDefined();
+    expect(JSON.stringify(template.spec.affinity)).toContain(label);
+    const done = onOneNode({
+      claim: claimOf("ReadWriteOnce"),
+      job: buildFetchJob(step.download, once),
+      pods: [running],
+    });
+    expect(done.state.status).toMatchObject({ phase: "Downloading", singleNode: true });
+    const failed = onOneNode({
+      claim: claimOf("ReadWriteOnce"),
+      storage: ofAllNodes,
+      job: {
+        ...buildFetchJob(step.download, once),
+        status: {
+          conditions: [{ type: "Failed", status: "True", lastTransitionTime: new Date(NOW).toISOString() }],
+        },
+      },
+      pods: [pod(1, failure(false, "SourceNotFound"))],
+    });
+    expect(failed).toMatchObject({
+      recheckAfterMs: MINUTE,
+      steps: [],
+      state: { status: { phase: "Failed", reason: "SourceNotFound", attempts: 1 } },
+    });
+  });
+
+  test.each<[string, Partial<CacheObservation>, RegExp]>([
+    ["pods have begun to fill it", { model: cacheOf({ filledBy: "Pods" }) }, /pods have begun to fill it/],
+    [
+      "its reason stays in the status",
+      {
+        model: cacheOf({ filledBy: "Pods", reason: "DownloadedByPods", message: "as before" }),
+        storage: undefined,
+      },
+      /^as before$/,
+    ],
+    [
+      "it holds other weights",
+      { model: cacheOf({ phase: "Ready", key: "other" }) },
+      /it holds earlier weights/,
+    ],
+    ["a service uses the Model as a draft", { isBeside: true }, /beside its main Model/],
+  ])("a volume that any node mounts is filled by pods if %s", (_, more, message) => {
+    const { steps, state } = onOneNode({ claim: claimOf("ReadWriteOnce"), storage: ofAllNodes, ...more });
+    expect(steps).toEqual([]);
+    expect(state.status).toMatchObject({ filledBy: "Pods", message: expect.stringMatching(message) });
+  });
+
+  test("a Job that no node can run hands the volume of one node over to the pods, which may tolerate more", () => {
+    const at = { claim: claimOf("ReadWriteOnce"), storage: ofAllNodes };
+    const [step] = onOneNode(at).steps;
+    if (step?.do !== "createJob") throw new Error("no Job");
+    const waits = unscheduled("0/1 nodes are available: 1 node(s) had untolerated taint(s).");
+    const { steps, state } = onOneNode({ ...at, job: buildFetchJob(step.download, once), pods: [waits] });
+    expect(steps).toMatchObject([{ do: "removeJob" }]);
+    expect(state.status).toMatchObject({ filledBy: "Pods", reason: "DownloadedByPods" });
+  });
+
+  test("a volume that one node mounts is created once the size of the weights is known, and is not polled while pods fill it", () => {
     const absent = { claim: { at: "absent" } } as const;
     expect(onOneNode({ ...absent, isSourceKnown: false })).toMatchObject({
       steps: [],
-      state: { status: { reason: "ReadingSource", filledBy: "Pods" } },
+      state: { isUndecided: true, status: { reason: "ReadingSource" } },
     });
     expect(onOneNode(absent).steps).toEqual([{ do: "createClaim" }]);
     const { at, claim: one } = claimOf("ReadWriteOnce") as Extract<
@@ -311,7 +394,27 @@ describe("a volume that one node mounts", () => {
       { at: "present" }
     >;
     const unbound = { at, claim: { ...one, status: { phase: "Pending" } } } as const;
-    expect(onOneNode({ claim: unbound }).recheckAfterMs).toBeUndefined();
+    expect(onOneNode({ claim: unbound, storage }).recheckAfterMs).toBeUndefined();
+  });
+
+  test("a claim that is bound at once is waited for, and a missing class is reported meanwhile", () => {
+    const { at, claim: one } = claimOf("ReadWriteOnce") as Extract<
+      CacheObservation["claim"],
+      { at: "present" }
+    >;
+    const unbound = { at, claim: { ...one, status: { phase: "Pending" } } } as const;
+    const missing: CacheObservation["storage"] = { at: "unbound", storageClass: undefined };
+    expect(onOneNode({ claim: unbound, storage: missing })).toMatchObject({
+      recheckAfterMs: RECHECK_MS,
+      steps: [],
+      state: { isUndecided: true, status: { phase: "Pending", reason: "BindingClaim" } },
+    });
+    const claimProblem = { code: "UnbindableModelCache", message: "no class" } as const;
+    expect(onOneNode({ claim: unbound, storage: missing, claimProblem })).toMatchObject({
+      recheckAfterMs: RECHECK_MS,
+      steps: [],
+      state: { isUndecided: true, problem: claimProblem, status: { reason: "UnbindableModelCache" } },
+    });
   });
 
   test("a volume that one node mounts cannot be filled if the controller has no image", () => {
@@ -335,9 +438,8 @@ describe("a volume that one node mounts", () => {
       steps: [],
     });
     expect(plan({ claim: claimBefore, job: job(), pods: [running] }).state.status.phase).toBe("Downloading");
-    expect(plan({ claim: claimBefore, job: job({ type: "Failed", ago: 0 }) }).state.status.filledBy).toBe(
-      "Pods",
-    );
+    const failed = plan({ claim: claimBefore, storage, job: job({ type: "Failed", ago: 0 }) });
+    expect(failed.state.status.filledBy).toBe("Pods");
   });
 });
 

@@ -3,45 +3,19 @@
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
-import {
-  hasPodEnded,
-  type Job,
-  type PersistentVolumeClaim,
-  type Pod,
-} from "../../../src/kube/workload-objects.ts";
+import { hasPodEnded, type Job, type PersistentVolumeClaim, type Pod } from "../../../src/kube/workload-objects.ts";
 import { type Fetched, isFetched } from "../../../src/models/fetch-result.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import { defined } from "../../../src/util/defined.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { isMountedByNodes, isSizedByModel } from "../../pods/workload/cache-claim.ts";
 import type { CacheSettings } from "../../pods/workload/contract.ts";
-import {
-  ANNOTATION_ATTEMPT,
-  ANNOTATION_FETCH_KEY,
-  ANNOTATION_GENERATION,
-  ANNOTATION_IMAGE_KEY,
-  ANNOTATION_SECRET_VERSION,
-  type CacheVolumeSpec,
-  type Download,
-  downloadKey,
-  imageKey,
-} from "../../pods/workload/model-cache.ts";
-import {
-  type CacheProblem,
-  cacheProblem,
-  describeFailure,
-  fetchEnd,
-  isHeldBySidecar,
-  jobEndOf,
-  lastFailure,
-  needsOtherSecret,
-  newest,
-  newestResult,
-  podStartProblem,
-} from "./job.ts";
+import { ANNOTATION_ATTEMPT, ANNOTATION_FETCH_KEY, ANNOTATION_GENERATION, ANNOTATION_IMAGE_KEY, ANNOTATION_SECRET_VERSION, type CacheVolumeSpec, type Download, downloadKey, imageKey } from "../../pods/workload/model-cache.ts";
+import { type CacheProblem, cacheProblem, describeFailure, fetchEnd, isHeldBySidecar, jobEndOf, lastFailure, needsOtherSecret, newest, newestResult, podStartProblem } from "./job.ts";
 import type { DownloadProgress } from "./progress.ts";
 import { claimCapacityOf, delayAfter, isResized, retryDelay } from "./retry.ts";
 import type { ObservedClaim } from "./watches.ts";
+import { type Filler, filledByPods, JOB, judgeFiller, type ObservedStorage, UNDECIDED } from "./filler.ts";
 
 export interface CacheObservation {
   readonly model: Model;
@@ -50,6 +24,10 @@ export interface CacheObservation {
   /** Commit that the Model is pinned to. */
   readonly revision?: string;
   readonly claim: ObservedClaim;
+  /** Storage behind the claim, if it decides what fills the claim. */
+  readonly storage?: ObservedStorage;
+  /** True if a service uses the Model beside its main Model, as draft, projector or adapter. */
+  readonly isBeside?: boolean;
   /** The reason why an unbound claim will not be bound. */
   readonly claimProblem?: CacheProblem;
   readonly job?: Job;
@@ -75,6 +53,8 @@ export interface CacheState {
   readonly problem?: CacheProblem;
   /** The result of a Job that has just finished. Later it is in the Model's status. */
   readonly fetched?: Fetched;
+  /** True until it is known what fills the claim. Meanwhile the controller reads the source, whose size the claim needs. */
+  readonly isUndecided?: boolean;
 }
 
 export interface CachePlan {
@@ -93,7 +73,11 @@ const WITHOUT_IMAGE = cacheProblem("ModelCacheNotConfigured", "the controller wa
 
 /** Total: every observation has a state. */
 export function planCache(seen: CacheObservation): CachePlan {
-  const plan = planClaim(seen) ?? planDownload(seen);
+  const filler = fillerOf(seen);
+  const planned = planClaim(seen, filler) ?? planDownload(seen, filler);
+  const isUndecided =
+    filler.by === "undecided" && seen.claim.at !== "unknown" && seen.settings.image !== undefined;
+  const plan = isUndecided ? { ...planned, state: { ...planned.state, isUndecided } } : planned;
   const { phase, filledBy } = plan.state.status;
   // A claim that pods fill may have no pod for months. Problems with mounting it are in the status of the pod.
   const isUnbound =
@@ -104,7 +88,7 @@ export function planCache(seen: CacheObservation): CachePlan {
   return times.length === 0 ? plan : { ...plan, recheckAfterMs: Math.min(...times) };
 }
 
-function planDownload(seen: CacheObservation): CachePlan {
+function planDownload(seen: CacheObservation, filler: Filler): CachePlan {
   const { claim, volume, model, revision, settings, job } = seen;
   const uid = claim.at === "present" ? (claim.claim.metadata.uid ?? "") : "";
   const key = downloadKey(model, volume, uid, revision);
@@ -112,11 +96,20 @@ function planDownload(seen: CacheObservation): CachePlan {
   if (before?.phase === "Ready" && before.key === key) return { state: { status: before }, steps: [] };
   const place = { ...placeOf(volume), key, ...failuresOf(model, key) };
   if (settings.image === undefined) return pending(place, WITHOUT_IMAGE);
-  if (isFilledByPods(seen) && (job === undefined || jobEndOf(job)?.at === "failed"))
-    return filledByPods(place);
-  const delayed = isJobOf(key, job) ? undefined : planDelay(seen, place);
+  if (filler.by === "Pods") return planPods(seen, place, filler.because);
+  if (filler.by === "undecided")
+    return {
+      state: waiting(place, "BindingClaim", `waiting until PVC ${place.claimName} is bound`),
+      steps: [],
+    };
+  const isOnOneNode = isOnOneNodeClaim(seen);
+  const placeOfJob = isOnOneNode ? { ...place, singleNode: true } : place;
+  const delayed = isJobOf(key, job) ? undefined : planDelay(seen, placeOfJob);
   if (delayed !== undefined) return delayed;
-  if (job !== undefined) return planJob(seen, job, place);
+  if (job !== undefined)
+    return isOnOneNode && isWithoutNode(seen, job)
+      ? planHandover(seen, job, place)
+      : planJob(seen, job, placeOfJob);
   const download: Download = {
     model,
     volume,
@@ -124,8 +117,9 @@ function planDownload(seen: CacheObservation): CachePlan {
     attempt: (place.attempts ?? 0) + 1,
     revision,
     capacity: claimCapacityOf(claim),
+    isOnOneNode,
   };
-  const state = waiting(place, "StartingDownload", "creating the download Job");
+  const state = waiting(placeOfJob, "StartingDownload", "creating the download Job");
   return { state, steps: [{ do: "createJob", download }] };
 }
 
@@ -155,17 +149,72 @@ function planDelay({ model, nowMs }: CacheObservation, place: BaseStatus): Cache
   return { state: { status: before, problem }, steps: [], recheckAfterMs: waitMs };
 }
 
-/** A Job would bind the volume to a node without regard to GPUs, so pods download the weights. A running Job may finish. */
-function isFilledByPods({ claim, volume: { source, isOurs }, settings }: CacheObservation): boolean {
-  if (source.kind === "pvc") return false;
-  if (claim.at === "present") return !isMountedByNodes(claim.claim.spec.accessModes);
-  return isOurs && !isMountedByNodes([settings.cacheAccessMode]);
+/** True if the storage behind the claim decides what fills it, or is the reason that the status lacks. */
+export function dependsOnStorage(seen: Omit<CacheObservation, "storage">): boolean {
+  return knownFiller(seen) === undefined;
 }
 
-function filledByPods(place: BaseStatus): CachePlan {
-  const message = `each pod that mounts PVC ${place.claimName} downloads the missing files; all of these pods run on one node`;
-  const state = waiting({ ...place, filledBy: "Pods" }, "DownloadedByPods", message);
-  return { state, steps: [] };
+/** A claim that pods fill keeps being filled by them, so that no pod is replaced and none writes beside a Job. */
+function fillerOf(seen: CacheObservation): Filler {
+  const known = knownFiller(seen);
+  if (known !== undefined || seen.claim.at !== "present" || seen.storage === undefined)
+    return known ?? UNDECIDED;
+  const judged = judgeFiller(seen.claim.claim, seen.storage);
+  const isStarted = earlierOn(seen)?.filledBy === "Pods" && judged.by !== "Pods";
+  return isStarted ? filledByPods("pods have begun to fill it") : judged;
+}
+
+function knownFiller(seen: Omit<CacheObservation, "storage">): Filler | undefined {
+  const { claim, volume, settings, job, isBeside } = seen;
+  if (volume.source.kind === "pvc") return JOB;
+  if (claim.at !== "present")
+    return volume.isOurs && !isMountedByNodes([settings.cacheAccessMode]) ? UNDECIDED : JOB;
+  if (!isOnOneNodeClaim(seen)) return JOB;
+  const before = earlierOn(seen);
+  if (before?.phase === "Ready") return filledByPods("it holds earlier weights, which pods may still use");
+  if (before?.filledBy === "Pods" && before.reason === BY_PODS) return { by: "Pods" };
+  if (job !== undefined && jobEndOf(job)?.at !== "failed") return JOB;
+  return isBeside === true
+    ? filledByPods("a service uses the Model beside its main Model, whose claim decides the node of its pods")
+    : undefined;
+}
+
+/** The status, if it is about the same folder of the same claim. */
+function earlierOn({ model, volume }: Pick<CacheObservation, "model" | "volume">) {
+  const { cache } = model.status ?? {};
+  return cache?.claimName === volume.claimName && cache.folder === volume.folder ? cache : undefined;
+}
+
+/** True if only one node at a time can mount the volume that is to be filled. */
+function isOnOneNodeClaim({ claim, volume }: Pick<CacheObservation, "claim" | "volume">): boolean {
+  return (
+    volume.source.kind !== "pvc" && claim.at === "present" && !isMountedByNodes(claim.claim.spec.accessModes)
+  );
+}
+
+const BY_PODS = "DownloadedByPods" satisfies ErrorCode;
+
+/** `because` is absent if the status has the reason. */
+function planPods(seen: CacheObservation, place: BaseStatus, because?: string): CachePlan {
+  const message = `each pod that mounts PVC ${place.claimName} downloads the missing files, and all of these pods run on one node: ${because}`;
+  const { message: before = message } = earlierOn(seen) ?? {};
+  const status = { ...place, filledBy: "Pods" as const };
+  return { state: waiting(status, BY_PODS, because === undefined ? before : message), steps: [] };
+}
+
+/** True if the scheduler has found no node for the pod of this Model's Job. The service's pods may tolerate more taints. */
+function isWithoutNode({ model, pods }: CacheObservation, job: Job): boolean {
+  const pod = newest(pods);
+  const isOwn = job.metadata.ownerReferences?.some(({ uid }) => uid === model.metadata.uid) ?? false;
+  if (!isOwn || isBeingDeleted(job) || jobEndOf(job) !== undefined || pod === undefined || hasPodEnded(pod))
+    return false;
+  const { code } = podStartProblem(pod) ?? {};
+  return code === "DownloadUnschedulable" || code === "UnbindableModelCache";
+}
+
+function planHandover(seen: CacheObservation, job: Job, place: BaseStatus): CachePlan {
+  const because = "no node can run the pod of the download Job";
+  return { ...planPods(seen, place, because), steps: [{ do: "removeJob", job, because }] };
 }
 
 /** The fields of the status that do not depend on its phase. */
@@ -176,9 +225,9 @@ function placeOf({ claimName, folder }: CacheVolumeSpec): BaseStatus {
 }
 
 /** Undefined if the claim can be used. */
-function planClaim(seen: CacheObservation): CachePlan | undefined {
+function planClaim(seen: CacheObservation, filler: Filler): CachePlan | undefined {
   const { claim, volume, model, claimProblem } = seen;
-  const place: BaseStatus = { ...placeOf(volume), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
+  const place: BaseStatus = { ...placeOf(volume), ...(filler.by === "Pods" ? { filledBy: "Pods" } : {}) };
   const name = volume.claimName;
   switch (claim.at) {
     case "unknown": {
@@ -188,7 +237,7 @@ function planClaim(seen: CacheObservation): CachePlan | undefined {
       return { state, steps: [] };
     }
     case "absent":
-      return planAbsent(seen, place);
+      return planAbsent(seen, filler);
     case "present": {
       const problem = claimProblem ?? claimProblemOf(claim.claim, volume);
       return problem && pending(place, problem, isBound(claim) ? undefined : RECHECK_MS);
@@ -198,13 +247,14 @@ function planClaim(seen: CacheObservation): CachePlan | undefined {
   }
 }
 
-function planAbsent(seen: CacheObservation, place: BaseStatus): CachePlan {
+function planAbsent(seen: CacheObservation, filler: Filler): CachePlan {
   const { volume, model, settings, isSourceKnown } = seen;
   const { claimName, isOurs } = volume;
-  if (isOurs && settings.image === undefined) return pending(placeOf(volume), WITHOUT_IMAGE);
+  const place = placeOf(volume);
+  if (isOurs && settings.image === undefined) return pending(place, WITHOUT_IMAGE);
   const where = `${model.metadata.namespace}/${claimName}`;
   if (!isOurs) return pending(place, cacheProblem("VolumeClaimNotFound", `PVC ${where} does not exist`));
-  if (place.filledBy === "Pods" && isSizedByModel(model, volume) && !isSourceKnown)
+  if (filler.by === "undecided" && isSizedByModel(model, volume) && !isSourceKnown)
     return { state: waiting(place, "ReadingSource", "reading the size of the weights"), steps: [] };
   return {
     state: waiting(place, "CreatingClaim", `creating PVC ${claimName}`),

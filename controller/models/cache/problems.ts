@@ -1,10 +1,36 @@
-/** Finds out why a claim is not bound or a Job has no pod, from the storage class and Events. */
-import { STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
+/** Reads the storage behind a claim, and why a claim is not bound or a Job has no pod, from the storage class and Events. */
+import { STORAGE_CLASSES, PERSISTENT_VOLUMES } from "../../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../../src/kube/objects.ts";
-import type { KubeClient } from "../../../src/kube/types.ts";
+import type { KubeClient, Kind, KubeObject } from "../../../src/kube/types.ts";
 import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
 import { newestEventFirst, readEvents } from "../../frame/watches/events.ts";
 import { type CacheProblem, cacheProblem } from "./job.ts";
+import { ApiCallFailed } from "../../frame/apply/failure.ts";
+import type { ObservedStorage } from "./filler.ts";
+
+/** Throws if only a retry can help: the decision that follows from the storage stays. */
+export async function readStorage(
+  client: KubeClient,
+  { spec, status }: PersistentVolumeClaim,
+): Promise<ObservedStorage> {
+  const { volumeName = "", storageClassName = "" } = spec;
+  if (status?.phase === "Bound")
+    return { at: "bound", volume: await readIfAllowed(client, PERSISTENT_VOLUMES, volumeName) };
+  return { at: "unbound", storageClass: await readIfAllowed(client, STORAGE_CLASSES, storageClassName) };
+}
+
+/** Undefined if it does not exist, or the controller has no right to it. */
+async function readIfAllowed<T extends KubeObject>(
+  client: KubeClient,
+  kind: Kind<T>,
+  name: string,
+): Promise<T | undefined> {
+  if (name === "") return undefined;
+  const found = await client.get(kind, { name });
+  if (found.ok) return found.value;
+  if (found.error.kind === "notFound" || found.error.kind === "forbidden") return undefined;
+  throw new ApiCallFailed(`read ${kind.kind} ${name}`, found.error);
+}
 
 /** Undefined while the provisioner works or waits for a pod. Never rejects. */
 export async function readClaimProblem(

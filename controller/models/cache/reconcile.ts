@@ -10,18 +10,12 @@ import { rejectionOf } from "../../frame/apply/rejection.ts";
 import type { RejectionRetries } from "../../frame/apply/retries.ts";
 import { buildCacheClaim } from "../../pods/workload/cache-claim.ts";
 import type { CacheSettings } from "../../pods/workload/contract.ts";
-import {
-  buildFetchJob,
-  buildFetchPolicy,
-  type CacheVolumeSpec,
-  type Download,
-  fetchJobName,
-} from "../../pods/workload/model-cache.ts";
+import { buildFetchJob, buildFetchPolicy, type CacheVolumeSpec, type Download, fetchJobName } from "../../pods/workload/model-cache.ts";
 import { secretVersionOf } from "../source/credentials.ts";
 import { isInspected } from "../source/inspections.ts";
 import { type CacheProblem, cacheProblem, jobEndOf, needsOtherSecret } from "./job.ts";
-import { type CacheObservation, type CachePlan, type CacheStep, planCache, problemState } from "./plan.ts";
-import { readClaimProblem, readJobProblem } from "./problems.ts";
+import { type CacheObservation, type CachePlan, type CacheStep, planCache, problemState, dependsOnStorage } from "./plan.ts";
+import { readClaimProblem, readJobProblem, readStorage } from "./problems.ts";
 import type { Downloads } from "./watches.ts";
 
 export interface CachePorts {
@@ -39,11 +33,11 @@ export async function reconcileCache(
   ports: CachePorts,
   model: Model,
   volume: CacheVolumeSpec,
-  revision: string | undefined,
+  more: Pick<CacheObservation, "revision" | "isBeside">,
 ): Promise<Pick<CachePlan, "state" | "recheckAfterMs" | "waitsForSecret">> {
   const { retries, clock } = ports;
   const retryMs = (isRefused: boolean) => retries.note(keyOf(model.metadata), isRefused, clock.monotonicMs());
-  const plan = planCache(await observe(ports, model, volume, revision));
+  const plan = planCache(await observe(ports, model, volume, more));
   if (plan.running !== undefined) ports.downloads.progress.follow(plan.running, keyOf(model.metadata));
   for (const step of plan.steps) {
     const problem = await apply(ports, model, volume, step);
@@ -59,7 +53,7 @@ async function observe(
   { client, downloads, settings, clock }: CachePorts,
   model: Model,
   volume: CacheVolumeSpec,
-  revision: string | undefined,
+  more: Pick<CacheObservation, "revision" | "isBeside">,
 ): Promise<CacheObservation> {
   const { namespace } = model.metadata;
   const keys = {
@@ -73,16 +67,21 @@ async function observe(
   const job = downloads.job(keys.job);
   const pods = job === undefined ? [] : downloads.podsOf(job);
   const isWithoutPod = job !== undefined && pods.length === 0 && jobEndOf(job) === undefined;
-  return {
+  const seen = {
+    ...more,
     model,
     volume,
     settings,
-    revision,
     claim,
     job,
     pods,
     nowMs: clock.nowMs(),
     isSourceKnown: isInspected(model),
+  };
+  return {
+    ...seen,
+    storage:
+      claim.at === "present" && dependsOnStorage(seen) ? await readStorage(client, claim.claim) : undefined,
     claimProblem: isPending ? await readClaimProblem(client, claim.claim) : undefined,
     jobProblem: isWithoutPod ? await readJobProblem(client, job) : undefined,
     secretVersion:

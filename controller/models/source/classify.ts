@@ -32,7 +32,7 @@ export type Task =
 export function classifyModel(
   model: Model,
   desired: DesiredCache = { at: "none" },
-  filledBy: "Job" | "Pods" = "Job",
+  filledBy: "Job" | "Pods" | "undecided" = "Job",
 ): Task {
   const onHosts = isForHosts(model);
   if (desired.at === "refused") return { at: "refused", code: desired.code, message: desired.message };

@@ -105,7 +105,8 @@ export function recordFor(
 /** True if the status already has the results of an inspection, so a new leader does not repeat it. */
 export function isInspected({ metadata, status }: Model): boolean {
   return (
-    status?.phase === "Ready" &&
+    status !== undefined &&
+    status.phase !== "Failed" &&
     status.observedGeneration === metadata.generation &&
     status.files !== undefined
   );

@@ -26,8 +26,8 @@ export function pinnedOf({ spec, status }: Model): Pinned | undefined {
  */
 export function planPin(observed: ObservedSource): Pinned | undefined {
   const { task, model } = observed;
-  // A refused Model may be accepted again, and its services keep their content.
-  if (task.at === "refused") return pinnedOf(model);
+  // A refused Model may be accepted again, and its services keep their content. A Job downloads the content that was inspected.
+  if (task.at === "refused" || task.at === "onVolume") return pinnedOf(model);
   return task.at === "remote" ? planRemotePin(observed) : undefined;
 }
 

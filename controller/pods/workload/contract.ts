@@ -33,6 +33,8 @@ export interface MountedWeights {
   readonly isFolder?: boolean;
   /** Absent: next to the main file, by its name in the Model. */
   readonly projector?: string;
+  /** True if a Job has filled a claim that only one node at a time can mount. */
+  readonly isOnOneNode?: boolean;
   /** An init container fetches the files of this Model to the volume and creates the link to them. */
   readonly fetched?: { readonly model: Model; readonly link: string };
 }

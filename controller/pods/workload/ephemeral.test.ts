@@ -90,6 +90,45 @@ test("pods depend on one claim that one node mounts: drafts and adapters of othe
   expect(volumes.map(({ name }) => name)).not.toContain("cache");
 });
 
+test("pods stay on the node of a volume of one node that a Job has filled, and fetch adapters on other such volumes", () => {
+  const onVolume = (name: string) => {
+    const cache = {
+      phase: "Ready",
+      file: "m.gguf",
+      claimName: `${name}-model-cache`,
+      folder: "f",
+      singleNode: true,
+    };
+    const status = {
+      phase: "Ready",
+      format: "gguf",
+      files: ["m.gguf"],
+      cache: { reason: "", message: "", ...cache },
+    };
+    return modelSchema.parse({
+      metadata: { name, namespace: "team-a" },
+      spec: { source: `hf://org/${name}/m.gguf`, hardware: { accelerator: "cpu" } },
+      status,
+    });
+  };
+  const { service, settings } = inputOf({
+    service: { loraAdapters: [{ modelRef: "a" }] },
+    model: cpu,
+    settings: { fetch },
+  });
+  const found = resolvePods({ service, model: onVolume("m"), loraModels: [onVolume("a")], settings });
+  if (found.at !== "resolved") throw new Error(found.message);
+  const { spec, metadata } = found.workload.deployment.spec.template;
+  expect(Object.keys(metadata?.labels ?? {}).filter((key) => key.includes("/mounts-"))).toHaveLength(1);
+  expect(spec.affinity?.podAffinity).toMatchObject({
+    requiredDuringSchedulingIgnoredDuringExecution: [{ topologyKey: "kubernetes.io/hostname" }],
+  });
+  expect(spec.volumes?.filter((volume) => "persistentVolumeClaim" in volume)).toEqual([
+    { name: "weights-0", persistentVolumeClaim: { claimName: "m-model-cache" } },
+  ]);
+  expect(spec.initContainers?.map(({ volumeMounts = [] }) => volumeMounts[0]?.name)).toEqual(["cache"]);
+});
+
 test("two Models of one source in one pod are both downloaded, under different names, with room for both", () => {
   const source = "hf://org/m";
   const [main, draft] = ["Q8_0", "Q4_0"].map((quantization) => filled("m", { source, quantization }).inPod);

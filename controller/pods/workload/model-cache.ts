@@ -12,6 +12,7 @@ import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import { type CacheSettings, type MountedWeights, POD_USER } from "./contract.ts";
 import { UNPRIVILEGED, WITHOUT_MESH } from "./one-shot-pod.ts";
 import { familyLabels } from "../../../src/api/owned.ts";
+import { mountLabelOf, withMounts } from "./mount-affinity.ts";
 
 export interface CacheVolumeSpec {
   readonly at: "volume";
@@ -36,6 +37,8 @@ export interface Download {
   readonly secretVersion?: string;
   /** Quantity: the capacity of the claim, or its request until it is bound. */
   readonly capacity?: string;
+  /** True if only one node at a time can mount the volume, so the Job's pod must run beside those that have mounted it. */
+  readonly isOnOneNode?: boolean;
   /** Name of a link in the folder to the file that engines open. Unlike the file's name it is known before the download. */
   readonly link?: string;
   /** If the disk would become full, the files of other downloads in the folder are removed. */
@@ -77,7 +80,7 @@ export function cacheKeyOf({ spec }: Model): string {
 
 /** Location of a Model's weights for its pods; undefined until they are complete and verified. */
 export function weightsOnVolume({ status }: Model): MountedWeights | undefined {
-  const { phase, claimName = "", folder = "", file, mmproj } = status?.cache ?? {};
+  const { phase, claimName = "", folder = "", file, mmproj, singleNode } = status?.cache ?? {};
   if (phase !== "Ready" || file === undefined) return undefined;
   const { format, files = [] } = status ?? {};
   const isFile =
@@ -88,6 +91,7 @@ export function weightsOnVolume({ status }: Model): MountedWeights | undefined {
     file,
     isFolder: !isFile,
     projector: mmproj,
+    isOnOneNode: singleNode,
   };
 }
 
@@ -127,6 +131,7 @@ export function fetchJobName({ claimName, folder, source }: CacheVolumeSpec): st
 export function buildFetchJob(download: Download, settings: CacheSettings): Job {
   const { model, volume, key, attempt, secretVersion, capacity } = download;
   const isInPlace = volume.folder === "";
+  const mounts = download.isOnOneNode === true ? mountLabelOf(volume.claimName) : undefined;
   return {
     apiVersion: "batch/v1",
     kind: "Job",
@@ -162,7 +167,11 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
       },
       template: {
         metadata: {
-          labels: { ...WITHOUT_MESH.labels, ...jobLabels(model) },
+          labels: {
+            ...WITHOUT_MESH.labels,
+            ...jobLabels(model),
+            ...(mounts === undefined ? {} : { [mounts]: "mounted" }),
+          },
           annotations: WITHOUT_MESH.annotations,
         },
         spec: {
@@ -170,6 +179,7 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
           automountServiceAccountToken: false,
           enableServiceLinks: false,
           nodeSelector: { "kubernetes.io/os": "linux" },
+          affinity: withMounts(undefined, mounts),
           tolerations: unlessEmpty(model.spec.prefetchTolerations),
           imagePullSecrets: unlessEmpty(settings.imagePullSecrets.map((name) => ({ name }))),
           securityContext: {

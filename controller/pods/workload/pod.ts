@@ -1,10 +1,9 @@
 /** Builds the pod template of a service: its metadata, and everything around the engine's container. Pure. */
-import { ANNOTATION_IN_FLIGHT, ANNOTATION_RESTARTED_AT, ENGINE_CONTAINER, GATE_PLACEMENT, IN_FLIGHT_NEEDS_KEY, LABEL_MOUNTS } from "../../../src/api/group.ts";
+import { ANNOTATION_IN_FLIGHT, ANNOTATION_RESTARTED_AT, ENGINE_CONTAINER, GATE_PLACEMENT, IN_FLIGHT_NEEDS_KEY } from "../../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { isOwnKey, MANAGED_BY, ownerLabels, familyLabels } from "../../../src/api/owned.ts";
 import type { PodRuntime } from "../../../src/engines/contract/pod.ts";
 import type { Container, PodSpec, PodTemplate } from "../../../src/kube/workload-objects.ts";
-import { hash } from "../../../src/util/hash.ts";
 import { POD_USER, type PodFlavors, type PodsSettings, type Term } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
@@ -12,6 +11,7 @@ import { priorityClassName } from "./priorities.ts";
 import { queueAnnotations, queueLabels } from "./queue-labels.ts";
 import type { Files } from "./volumes.ts";
 import type { Model } from "../../../src/api/model.ts";
+import { mountLabelOf, withMounts } from "./mount-affinity.ts";
 
 /**
  * Groups that own the device files of AMD and Intel GPUs on nodes: video, and render by the numbers of Debian, Ubuntu and Red
@@ -107,31 +107,9 @@ function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string,
 }
 
 /** The label of pods that mount a PVC which only one node at a time can mount. */
-function mountLabel({ fetching }: Files): string | undefined {
-  const claim = fetching?.claim;
-  return claim === undefined ? undefined : `${LABEL_MOUNTS}${hash(claim, 16)}`;
+function mountLabel({ oneNodeClaim }: Files): string | undefined {
+  return oneNodeClaim === undefined ? undefined : mountLabelOf(oneNodeClaim);
 }
-
-/**
- * Schedules the pod onto the node of the pods that mount the same PVC. Otherwise the scheduler may choose a node to which the
- * volume cannot be attached, and the pod hangs. The first pod matches its own term, so the scheduler ignores the rule for it.
- */
-function withMounts(given: PodSpec["affinity"], key: string | undefined): PodSpec["affinity"] {
-  if (key === undefined) return given;
-  const { podAffinity } = (given ?? {}) as PodAffinity;
-  const requiredDuringSchedulingIgnoredDuringExecution = [
-    ...(podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? []),
-    {
-      labelSelector: { matchExpressions: [{ key, operator: "Exists" }] },
-      topologyKey: HOSTNAME_LABEL,
-    },
-  ];
-  return { ...given, podAffinity: { ...podAffinity, requiredDuringSchedulingIgnoredDuringExecution } };
-}
-
-export type PodAffinity = {
-  readonly podAffinity?: { readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly object[] };
-};
 
 /** True if the user chooses nodes by spec.nodeSelector or node affinity, which take precedence over placement.mode Auto. */
 export function isChosenByUser({ nodeSelector, affinity }: InferenceServiceSpec): boolean {
@@ -164,7 +142,6 @@ function schedulingOf({ service: { spec }, gpus, files, flavors }: PodTemplateIn
 
 /** Label of NVIDIA's GPU feature discovery, in MiB. */
 const GPU_MEMORY_LABEL = "nvidia.com/gpu.memory";
-export const HOSTNAME_LABEL = "kubernetes.io/hostname";
 
 /** A preferred term. */
 export type Weighted = { readonly weight: number };

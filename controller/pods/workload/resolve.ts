@@ -261,7 +261,7 @@ function weightsFor(
       return blockedBy(error);
     }
   }
-  return otherClaim(service, model) ?? weightsOnClaim(model);
+  return otherClaim(service, model) ?? weightsOnClaim(model, main);
 }
 
 /** While the Model moves to the claim that its service names, no pod is created for the previous claim. */
@@ -275,10 +275,13 @@ function otherClaim({ spec: { modelCache } }: InferenceService, model: Model): B
   return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
 }
 
-function weightsOnClaim(model: Model): MountedWeights | Blocked {
+function weightsOnClaim(model: Model, main: Model): MountedWeights | Blocked {
   try {
     podSource(model);
     const weights = weightsOnVolume(model) ?? weightsFilledByPods(model);
+    // A pod that mounted two volumes of one node each could need two nodes, so it fetches these to its own volume.
+    const isElsewhere = weights?.claimName !== main.status?.cache?.claimName;
+    if (weights?.isOnOneNode === true && isElsewhere) return ephemeralWeights(model);
     if (weights !== undefined) return weights;
   } catch (error) {
     return blockedBy(error);

@@ -29,6 +29,8 @@ export interface Files {
   >;
   /** Absent if no init container fetches weights. */
   readonly fetching?: Fetching;
+  /** The claim of the weights, if only one node at a time can mount it. */
+  readonly oneNodeClaim?: string;
 }
 
 const ANNOTATION_CHAT_TEMPLATE = "metalbridge.dev/chat-template";
@@ -105,6 +107,7 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
         spec.auth !== undefined && pod.apiKey?.by === "file" ? `${OWN_FOLDER}/auth/api-key` : undefined,
     },
     fetching,
+    oneNodeClaim: fetching?.claim ?? oneNodeClaimOf(weights),
   };
 }
 
@@ -123,6 +126,11 @@ function onOneClaim({ weights, draftWeights, projectorWeights, adapterWeights = 
     projectorWeights: projectorWeights && onMainClaimOrPod(projectorWeights),
     adapterWeights: adapterWeights.map((one) => one && onMainClaimOrPod(one)),
   };
+}
+
+/** The claim of weights that a Job has brought to a volume of one node. */
+function oneNodeClaimOf({ isOnOneNode, claimName }: Partial<MountedWeights> = {}): string | undefined {
+  return isOnOneNode === true ? claimName : undefined;
 }
 
 function adaptersOf(

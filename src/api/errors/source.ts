@@ -156,6 +156,11 @@ export const sourceErrors = {
     do: "start the controller with --image, as the Helm chart does",
     command: "metalbridge controller --help",
   },
+  DownloadedByPods: {
+    what: "The pods of the services download the weights to the volume, instead of a Job before them. The message says which property of the storage is the reason.",
+    do: "nothing, if the first pod may wait for the download; for a Job, use a StorageClass with access mode ReadWriteMany, or one with volumeBindingMode Immediate whose volumes all nodes can mount, and create the Model again",
+    command: "kubectl get storageclasses",
+  },
   DownloadUnschedulable: {
     what: "No node can run the pod of the download Job.",
     do: "read the message; lower spec.resources of the Model, or set spec.prefetchTolerations",

@@ -35,8 +35,10 @@ export interface Inspected {
   readonly sizeBytes: number | undefined;
   /** Commit, manifest digest, or ETag of a web server's file. */
   readonly revision: string | undefined;
-  /** Checksum of the main file. */
+  /** Checksum of the weights, if they are one file. */
   readonly sha256: string | undefined;
+  /** Checksum that the source states for the main file, which is what spec.sha256 of a Model is about. */
+  readonly mainSha256?: string | undefined;
   readonly gguf: GgufSummary | undefined;
   /** Read from the config.json of safetensors. */
   readonly quantization?: string | undefined;
@@ -106,6 +108,7 @@ async function inspect(request: InspectRequest, settings: InspectSettings): Prom
     sizeBytes: facts.sizeBytes,
     revision: resolved.revision ?? facts.etag,
     sha256: resolved.files.length === 1 ? main?.sha256 : undefined,
+    mainSha256: main?.sha256,
     gguf: facts.gguf,
     quantization:
       resolved.format === "safetensors" ? await readQuantization(opened, resolved, signal) : undefined,
