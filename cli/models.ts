@@ -19,7 +19,15 @@ import { compareText } from "../src/util/text.ts";
 import { downloadText } from "../src/verdicts/download.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
-import { addClusterFlags, type ClusterFlags, type OutputFormat, outputFlag, parseHostName, parseName, timeoutOption } from "./cluster/flags.ts";
+import {
+  addClusterFlags,
+  type ClusterFlags,
+  type OutputFormat,
+  outputFlag,
+  parseHostName,
+  parseName,
+  timeoutOption,
+} from "./cluster/flags.ts";
 import { listVisible, missingOf, type Visible } from "./cluster/visible.ts";
 import { becomeAgentUser } from "./install/installed-agent.ts";
 import { findLocalAgent } from "./install/local-agent.ts";

@@ -10,8 +10,8 @@ import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
 import { addClusterFlags, type ClusterFlags, formatOption, parseName } from "./cluster/flags.ts";
-import { printJson, writeOut } from "./program/output.ts";
 import { readLeadershipNote } from "./cluster/leadership.ts";
+import { printJson, writeOut } from "./program/output.ts";
 
 interface ReportFlags extends ClusterFlags {
   readonly markdown?: boolean;

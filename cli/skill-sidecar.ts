@@ -1,7 +1,15 @@
 /** `metalbridge skill-sidecar`: runs the reading commands of an agent, as the sidecar of a SkillPack of Sympozium. */
 
 import { execFile } from "node:child_process";
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { setInterval } from "node:timers/promises";
 import type { Command } from "commander";
@@ -38,7 +46,7 @@ export function configureSkillSidecar(command: Command): void {
     .action(runSidecar);
 }
 
-/** Ends when the agent has ended, or at a signal. */
+/** Ends when the agent has exited, or at a signal. */
 async function runSidecar({ ipc, pack }: Flags): Promise<void> {
   const { signal } = listenForStop();
   const tools = path.join(ipc, "tools");

@@ -3,12 +3,18 @@
 import type { Command } from "commander";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { addClusterFlags, type ClusterFlags, type OutputFormat, outputFlag, parseName } from "./cluster/flags.ts";
+import {
+  addClusterFlags,
+  type ClusterFlags,
+  type OutputFormat,
+  outputFlag,
+  parseName,
+} from "./cluster/flags.ts";
+import { readLeadershipNote } from "./cluster/leadership.ts";
 import { listVisible, missingOf } from "./cluster/visible.ts";
 import { printResult } from "./program/output.ts";
 import { overviewOf } from "./status/overview.ts";
 import { renderOverview } from "./status/render.ts";
-import { readLeadershipNote } from "./cluster/leadership.ts";
 
 type Flags = ClusterFlags & { readonly output: OutputFormat };
 

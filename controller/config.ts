@@ -7,8 +7,8 @@ import { scoreWeightsSchema } from "../src/capacity/score.ts";
 import { modelConfigSchema } from "./models/config.ts";
 import { OPTION_SHAPE, OPTIONS_NEED_FITNESS } from "./options/registry.ts";
 import { podsConfigSchema } from "./pods/config.ts";
-import { routesConfigSchema } from "./services/routes/config.ts";
 import { objectivesConfigSchema } from "./services/objectives/config.ts";
+import { routesConfigSchema } from "./services/routes/config.ts";
 
 const NEED_FITNESS = new Set(OPTIONS_NEED_FITNESS);
 

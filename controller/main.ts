@@ -24,8 +24,8 @@ import { type DryRun, type LeadOptions, lead, passOnce } from "./lead/lead.ts";
 import { createModelPass } from "./models/reconcile.ts";
 import { type OptionName, startOptions } from "./options/registry.ts";
 import { podsSettingsOf, probingOf } from "./pods/config.ts";
-import { routeSettingsOf } from "./services/routes/config.ts";
 import { ruleLabelsOf } from "./services/objectives/config.ts";
+import { routeSettingsOf } from "./services/routes/config.ts";
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;

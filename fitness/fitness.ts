@@ -1,6 +1,7 @@
 /** Implements the core's Fitness interface with a catalog of models. */
 import type { BenchmarkResult } from "../src/api/benchmark.ts";
 import type { Fitness, ReplicaFit, ReplicaPlace } from "../src/capacity/fitness.ts";
+import { kernelMismatch } from "../src/capacity/quantization-kernels.ts";
 import { createMatcher } from "./catalog/match.ts";
 import type { CatalogRecord } from "./catalog/record.ts";
 import { createMoveJudge } from "./live-eviction/plan.ts";
@@ -8,7 +9,6 @@ import { bandwidthOfClass, calibrate, type SpeedRatio, speedRatios } from "./sco
 import { machineOf } from "./scoring/machine.ts";
 import { nodeAsReported, nodeMachine, nodeMachineFor, readNode } from "./scoring/node.ts";
 import { fitReplica, scoredNeedOf, smallerFit } from "./scoring/replica-fit.ts";
-import { kernelMismatch } from "../src/capacity/quantization-kernels.ts";
 
 export function createFitness(records: readonly CatalogRecord[]): Fitness {
   const match = createMatcher(records);

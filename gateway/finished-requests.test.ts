@@ -1,8 +1,15 @@
 import { expect, test } from "vitest";
 import type { Log } from "../src/util/ports.ts";
-import type { FinishedRequest } from "./envoy/access-log.ts";
-import { createTlsFailures, hasReplicaFailed, requestSpeedOf, tokensOf, countRefusal, createFinishedRequests } from "./finished-requests.ts";
 import { encodeAssignment } from "./decide/assignment.ts";
+import type { FinishedRequest } from "./envoy/access-log.ts";
+import {
+  countRefusal,
+  createFinishedRequests,
+  createTlsFailures,
+  hasReplicaFailed,
+  requestSpeedOf,
+  tokensOf,
+} from "./finished-requests.ts";
 import { createRequestMetrics } from "./metrics.ts";
 
 const nothing = () => {};

@@ -1,12 +1,12 @@
 /** Finished requests, from Envoy's access log: ends each, charges its tokens, and updates the metrics. */
 import type { Log } from "../src/util/ports.ts";
 import { decodeAssignment } from "./decide/assignment.ts";
+import { type Refusal, statusOf } from "./decide/dialect.ts";
 import { type FinishedRequest, parseAccessLogLine } from "./envoy/access-log.ts";
 import type { TokenUsage } from "./limits/limits.ts";
 import { modelLabelsOf, observeByModel, type RequestMetrics } from "./metrics.ts";
 import type { Requests } from "./requests.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
-import { type Refusal, statusOf } from "./decide/dialect.ts";
 
 export interface FinishedRequestsPorts {
   readonly requests: Pick<Requests, "end">;

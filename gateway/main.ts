@@ -27,7 +27,7 @@ import { serveDecisions } from "./decide/server.ts";
 import { createDemandReporter } from "./demand.ts";
 import type { EnvoyOptions } from "./envoy/types.ts";
 import { createEnvoyProxy } from "./envoy-proxy.ts";
-import { createFinishedRequests, countRefusal } from "./finished-requests.ts";
+import { countRefusal, createFinishedRequests } from "./finished-requests.ts";
 import { createFolderWait, type FolderWait } from "./folder-wait.ts";
 import { userOf } from "./keys/authentication.ts";
 import { createAuthenticator } from "./keys/authenticator.ts";

@@ -1,6 +1,6 @@
 /**
  * Requests in progress: what each holds of Envoy's memory, of its key's limits and of a replica's slots, until `end` returns it.
- * The slot may be free earlier: when Envoy reports the answer.
+ * The slot may be free earlier: when Envoy reports the response.
  */
 import type { KeyLimits } from "../src/gateway/key.ts";
 import type { Clock } from "../src/util/ports.ts";
@@ -80,7 +80,7 @@ const KEPT_BY_ENVOY: ReadonlySet<EndReason> = new Set(["refused", "unanswered", 
 const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 const NO_OUTCOME: Outcome = { tokens: NO_TOKENS, hasFailed: false };
 
-/** From this status on, an answer may be that of Envoy for a replica that failed. */
+/** From this status on, a response may be that of Envoy for a replica that failed. */
 const FAILED_STATUS = 500;
 /** A slot must not stay taken forever if Envoy's count of requests is wrong. */
 const MAX_REQUEST_MS = 4 * 3_600_000;

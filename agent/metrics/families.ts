@@ -1,13 +1,26 @@
 /** Every metric of the agent, in output order. */
 
 import type { EngineGauges } from "../../src/engines/contract/engine-gauges.ts";
-import { flag, type MetricFamily, type MetricSample, sampleIfKnown, stateSet } from "../../src/http/metrics/family.ts";
+import {
+  flag,
+  type MetricFamily,
+  type MetricSample,
+  sampleIfKnown,
+  stateSet,
+} from "../../src/http/metrics/family.ts";
 import { MODEL_LOAD_SECONDS, sumSamples, TOKENS_PER_SECOND } from "../../src/http/metrics/live.ts";
 import { processFamilies } from "../../src/http/metrics/process.ts";
 import type { DrainOutcome } from "../replicas/state/counts.ts";
 import { gateFamilies } from "./families/gate.ts";
 import { replicaFamilies } from "./families/replica.ts";
-import { HOST_LABELS, hostGauge, hostLabels, labeledReadings, REPLICA_LABELS, type Scrape } from "./families/scrape.ts";
+import {
+  HOST_LABELS,
+  hostGauge,
+  hostLabels,
+  labeledReadings,
+  REPLICA_LABELS,
+  type Scrape,
+} from "./families/scrape.ts";
 
 function* speeds({ replicas, hostName: node }: Scrape): Iterable<Required<MetricSample>> {
   for (const { model, runtime: backend, performance } of replicas)

@@ -2,7 +2,15 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { COMMIT, cutAfter, ggufBytes, sendFile, serveRepo, sha256, startOrigin } from "../../test/fixtures/origin.ts";
+import {
+  COMMIT,
+  cutAfter,
+  ggufBytes,
+  sendFile,
+  serveRepo,
+  sha256,
+  startOrigin,
+} from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { fetchOptions, patientLimits, silentLog, startStore, testClock } from "./fixtures/store.ts";
 import { fetchToVolume } from "./volume.ts";

@@ -1,4 +1,4 @@
-/** Whether a controller leads: without one, the state of services is old. */
+/** The controller that leads: without one, the state of services is old. */
 
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { LEASES } from "../../src/kube/kinds.ts";

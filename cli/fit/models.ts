@@ -2,7 +2,12 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createMatcher } from "../../fitness/catalog/match.ts";
-import { familiesOn, type Quantization, quantizationNames, quantizationOf } from "../../fitness/catalog/quantizations.ts";
+import {
+  familiesOn,
+  type Quantization,
+  quantizationNames,
+  quantizationOf,
+} from "../../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { llmfitRows } from "../../fitness/llmfit/fit.ts";
 import { calibrate, speedRatios } from "../../fitness/scoring/calibration.ts";

@@ -40,7 +40,9 @@ import type { PodsSettings } from "../pods/workload/contract.ts";
 import { createFlavors } from "../services/flavors/choose.ts";
 import { createForeignServices } from "../services/foreign-services.ts";
 import { createNamespaceReader } from "../services/model-names.ts";
+import type { RuleLabels } from "../services/objectives/config.ts";
 import { type LivePerformance, startLivePerformance } from "../services/performance/live-performance.ts";
+import { createPodLoadTimes } from "../services/performance/pod-load-times.ts";
 import type { ServicePorts } from "../services/ports.ts";
 import { reconcileService } from "../services/reconcile.ts";
 import type { RouteSettings } from "../services/routes/config.ts";
@@ -48,10 +50,15 @@ import { writeStatus } from "../services/status.ts";
 import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
 import { leaderFacts } from "./leader-facts.ts";
 import { type JoinedOptions, joinOptions } from "./options.ts";
-import { type CorePasses, createQueues, enqueueAll, enqueueScaled, type Queues, startQueues } from "./queues.ts";
+import {
+  type CorePasses,
+  createQueues,
+  enqueueAll,
+  enqueueScaled,
+  type Queues,
+  startQueues,
+} from "./queues.ts";
 import { createPaths } from "./service-paths.ts";
-import type { RuleLabels } from "../services/objectives/config.ts";
-import { createPodLoadTimes } from "../services/performance/pod-load-times.ts";
 
 export interface LeadOptions extends WatchOptions {
   /** Takes what passes over services would write. Absent: they write it. */

@@ -1,6 +1,7 @@
 /** Reads the leader's watches and queues as facts for its metrics. */
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { LeaderFacts, PodSpeed, Watch } from "../frame/metrics/facts.ts";
 import type { ControllerScheduler } from "../frame/scheduler/scheduler.ts";
@@ -8,9 +9,8 @@ import { modelKeyOf } from "../frame/service/path.ts";
 import { requiredOwned, type Watches } from "../frame/watches/watches.ts";
 import type { PodsQueue } from "../pods/queue.ts";
 import type { LivePerformance } from "../services/performance/live-performance.ts";
-import type { PodLoad } from "../services/performance/pod-loads.ts";
-import type { Pod } from "../../src/kube/workload-objects.ts";
 import type { PodLoadTimes } from "../services/performance/pod-load-times.ts";
+import type { PodLoad } from "../services/performance/pod-loads.ts";
 
 export function leaderFacts(
   watches: Watches,

@@ -4,13 +4,18 @@ import { parse, stringify } from "yaml";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
+import type { Inspected } from "../../src/hub/inspect/inspect.ts";
 import { desiredCacheOf } from "../pods/workload/cache-eligibility.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { modelConfigSchema } from "./config.ts";
 import { planModelStatus } from "./plan.ts";
 import { classifyModel } from "./source/classify.ts";
-import { firstRecord, type InspectionResult, isInspectionDue, recordInspection } from "./source/inspections.ts";
-import type { Inspected } from "../../src/hub/inspect/inspect.ts";
+import {
+  firstRecord,
+  type InspectionResult,
+  isInspectionDue,
+  recordInspection,
+} from "./source/inspections.ts";
 
 const FOLDER = new URL("golden/", import.meta.url);
 const NOW = "2026-01-02T03:04:05Z";

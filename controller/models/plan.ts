@@ -7,6 +7,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
+import { quantizationContradiction } from "../../src/capacity/quantization-kernels.ts";
 import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
 import { revisionContentOf, shortRevision } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
@@ -24,7 +25,6 @@ import { assessPrefetch } from "./prefetch.ts";
 import type { Task } from "./source/classify.ts";
 import { type InspectionResult, isInspected } from "./source/inspections.ts";
 import { type ObservedSource, pinnedOf, planPin } from "./source/pin.ts";
-import { quantizationContradiction } from "../../src/capacity/quantization-kernels.ts";
 
 export interface ModelObservation extends ObservedSource {
   readonly hosts: readonly Host[];

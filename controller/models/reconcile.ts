@@ -5,13 +5,20 @@ import { describeError } from "../../src/api/errors.ts";
 import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { MODELS } from "../../src/api/kinds.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { revisionContentOf } from "../../src/capacity/template.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
-import { createInspectSource, createMarkSource, type InspectSource, type MarkSource, withinMs } from "../../src/hub/inspect/inspect.ts";
+import {
+  createInspectSource,
+  createMarkSource,
+  type InspectSource,
+  type MarkSource,
+  withinMs,
+} from "../../src/hub/inspect/inspect.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
@@ -24,7 +31,11 @@ import type { ControllerPorts } from "../frame/ports.ts";
 import { modelKeyOf, soonest } from "../frame/service/path.ts";
 import type { WatchedPaths } from "../frame/watches/contract.ts";
 import { reportOn } from "../frame/watches/events.ts";
-import { type DesiredCache, desiredCacheOf, desiredCacheOnHosts } from "../pods/workload/cache-eligibility.ts";
+import {
+  type DesiredCache,
+  desiredCacheOf,
+  desiredCacheOnHosts,
+} from "../pods/workload/cache-eligibility.ts";
 import type { CacheSettings } from "../pods/workload/contract.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { type CachePorts, reconcileCache } from "./cache/reconcile.ts";
@@ -34,9 +45,17 @@ import { planModelStatus } from "./plan.ts";
 import { PREFETCHED } from "./prefetch.ts";
 import { classifyModel, type Task } from "./source/classify.ts";
 import { readCredentials, secretVersionOf } from "./source/credentials.ts";
-import { firstRecord, type InspectionRecord, type InspectionResult, isInspected, isInspectionDue, recordFor, recordInspection, waitsForSecret } from "./source/inspections.ts";
+import {
+  firstRecord,
+  type InspectionRecord,
+  type InspectionResult,
+  isInspected,
+  isInspectionDue,
+  recordFor,
+  recordInspection,
+  waitsForSecret,
+} from "./source/inspections.ts";
 import { pinnedOf } from "./source/pin.ts";
-import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 
 export interface ModelReconcilerPorts {
   readonly client: KubeClient;

@@ -2,7 +2,11 @@
  * The scheduling gate of pods with placement.mode Auto. While a pod is gated, its node affinity may be narrowed and its preferences
  * may change, so each pod gets the choice of its moment without a change of its template.
  */
-import { ANNOTATION_PLACEMENT_REASON, ANNOTATION_PLACEMENT_SCORE, GATE_PLACEMENT } from "../../src/api/group.ts";
+import {
+  ANNOTATION_PLACEMENT_REASON,
+  ANNOTATION_PLACEMENT_SCORE,
+  GATE_PLACEMENT,
+} from "../../src/api/group.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { truncate } from "../../src/util/text.ts";
@@ -11,8 +15,8 @@ import type { JudgedNode, NodeChoice } from "./nodes.ts";
 import { isLive, isUnscheduled } from "./pods.ts";
 import { isQueued } from "./quota.ts";
 import type { Term } from "./workload/contract.ts";
-import { hasSeveralTerms, type NodeAffinity, requiredTermsOf, type Weighted } from "./workload/pod.ts";
 import { HOSTNAME_LABEL } from "./workload/mount-affinity.ts";
+import { hasSeveralTerms, type NodeAffinity, requiredTermsOf, type Weighted } from "./workload/pod.ts";
 
 /** The choice for the pods that are gated now. */
 export interface GateDecision {

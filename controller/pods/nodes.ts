@@ -1,7 +1,14 @@
 /** placement.mode Auto: judges and scores the nodes for a pod of a service, which gives the nodes that it avoids and prefers. Pure. */
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { NodeRead, PodAccelerator, ReplicaFit, ReplicaScorer } from "../../src/capacity/fitness.ts";
-import { DEFAULT_SCORE_WEIGHTS, type MachineScore, type ScoredMachine, type ScoreWeights, scoreMachines, scoreRank } from "../../src/capacity/score.ts";
+import {
+  DEFAULT_SCORE_WEIGHTS,
+  type MachineScore,
+  type ScoredMachine,
+  type ScoreWeights,
+  scoreMachines,
+  scoreRank,
+} from "../../src/capacity/score.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 
 /** What is known about a node besides its size. */

@@ -4,13 +4,24 @@ import { type ErrorCode, errorCatalog } from "../../src/api/errors.ts";
 import { ENGINE_CONTAINER, LABEL_GROUP_SET, LABEL_MOUNTS } from "../../src/api/group.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
-import { type ContainerStatus, hasPodEnded, isImageFailure, type Pod, type PodTemplate } from "../../src/kube/workload-objects.ts";
+import {
+  type ContainerStatus,
+  hasPodEnded,
+  isImageFailure,
+  type Pod,
+  type PodTemplate,
+} from "../../src/kube/workload-objects.ts";
 import { type FetchFailed, isFetched, parseFetchResult } from "../../src/models/fetch-result.ts";
 import { truncate } from "../../src/util/text.ts";
 import { FETCH_CONTAINER } from "./workload/model-cache.ts";
-import { isAboutVolume, type SchedulingObstacle, schedulingObstacle, shortages } from "./workload/scheduler-message.ts";
-import { KEY_VOLUME } from "./workload/volumes.ts";
 import type { PodAffinity } from "./workload/mount-affinity.ts";
+import {
+  isAboutVolume,
+  type SchedulingObstacle,
+  schedulingObstacle,
+  shortages,
+} from "./workload/scheduler-message.ts";
+import { KEY_VOLUME } from "./workload/volumes.ts";
 
 /** Pods that the scheduler cannot bind to a node. */
 export interface Unscheduled {

@@ -9,11 +9,11 @@ import { truncate } from "../../src/util/text.ts";
 import { codeOfRejections, describeRejections } from "../frame/apply/rejection.ts";
 import { serviceUrlOf } from "../frame/owned/kube-service.ts";
 import { hasServed, obstructedPhase, type PhaseStatus, stoppedPhase } from "../frame/service/phase.ts";
+import { servedModelOf } from "../frame/service/served-model.ts";
 import { podsConditions } from "./conditions.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { waitsForQuota } from "./quota.ts";
 import { isZero } from "./workload/strategy.ts";
-import { servedModelOf } from "../frame/service/served-model.ts";
 
 const MAX_MESSAGE = 4096;
 

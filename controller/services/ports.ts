@@ -8,9 +8,9 @@ import type { LiveService, ServicePath } from "../frame/service/path.ts";
 import type { ScalingPorts } from "./autoscaling/scale.ts";
 import type { ForeignServices } from "./foreign-services.ts";
 import type { NamespaceReader } from "./model-names.ts";
+import type { ObjectivePorts } from "./objectives/objective.ts";
 import type { RoutePorts } from "./routes/route.ts";
 import type { StatusPorts } from "./status.ts";
-import type { ObjectivePorts } from "./objectives/objective.ts";
 
 /** Live performance of services. */
 export interface ServicePerformance {

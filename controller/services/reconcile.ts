@@ -20,11 +20,11 @@ import { choosePath, type LiveService, modelKeyOf, type PathResult, soonest } fr
 import { planScaling } from "./autoscaling/scale.ts";
 import { withBackendStatus } from "./backend-status.ts";
 import { planModelNames, undecidedNames } from "./model-names.ts";
+import { planObjective, unhonoredObjective } from "./objectives/objective.ts";
 import { needsNoOtherPath, type PassInput, type PassStep, planServicePass } from "./plan.ts";
 import type { ServicePorts } from "./ports.ts";
 import { planRoute } from "./routes/route.ts";
 import { knownStatus } from "./status.ts";
-import { planObjective, unhonoredObjective } from "./objectives/objective.ts";
 
 /** Delay before the next check while the watches are behind. */
 const BEHIND_MS = 1_000;

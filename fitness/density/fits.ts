@@ -1,6 +1,11 @@
 /** Fits of every model of the catalog on every class of machine. Machines of one class share their fits. Pure. */
 import { createMatcher, createRecordOf, type Match } from "../catalog/match.ts";
-import { familiesOn, QUANTIZATIONS, type Quantization, type QuantizationFamily } from "../catalog/quantizations.ts";
+import {
+  familiesOn,
+  QUANTIZATIONS,
+  type Quantization,
+  type QuantizationFamily,
+} from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { briefFit, isAtLeast } from "../scoring/fitness.ts";
 import type { Basis, Machine } from "../scoring/machine.ts";

@@ -4,6 +4,7 @@ import type { UsableMachines } from "../../src/capacity/runs-on.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
+import { beyondTraining } from "../scoring/claim.ts";
 import type { Machine } from "../scoring/machine.ts";
 import { type FitLevel, fitLevel, useCaseOf } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
@@ -11,7 +12,6 @@ import type { Density, DensitySite, HeldMemory } from "./density.ts";
 import { type Fit, fitOn, type SizingOptions } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
 import { percent } from "./views.ts";
-import { beyondTraining } from "../scoring/claim.ts";
 
 export interface SimulateRequest extends SizingOptions, Partial<UsableMachines> {
   /** Undefined: only `memoryGb` counts. */

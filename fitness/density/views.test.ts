@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { rankModels } from "../scoring/fitness.ts";
+import { cost } from "./cost.ts";
 import { createDensity } from "./density.ts";
 import { createFitIndex } from "./fits.ts";
-import { aHost, catalogRecords, aNode } from "./fixtures/fleet.ts";
+import { aHost, aNode, catalogRecords } from "./fixtures/fleet.ts";
 import { machineFromHost, machineFromNode } from "./place.ts";
 import { catalogRow, groupSites, nodeDetail, nodeRow } from "./views.ts";
-import { cost } from "./cost.ts";
 
 const records = catalogRecords();
 const now = { wallMs: Date.UTC(2026, 5, 1), monotonicMs: 1_000_000 };

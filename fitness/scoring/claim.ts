@@ -4,13 +4,13 @@ import type { Mode } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
+import { contextBeyondTraining } from "../../src/engines/llamacpp/claim/claim-notes.ts";
 import { sizesOf } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 import { kvCacheBytes } from "../../src/engines/llamacpp/claim/kv-cache.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import type { QuantizationFamily } from "../catalog/quantizations.ts";
 import { type CatalogRecord, perRecord } from "../catalog/record.ts";
 import { summaryOf } from "../catalog/shape.ts";
-import { contextBeyondTraining } from "../../src/engines/llamacpp/claim/claim-notes.ts";
 
 /** Element type of the KV cache, by the engine's name. */
 export type CacheType = string;

@@ -1,10 +1,31 @@
 /** Fits models to a machine: quantization, context, speed, score and reasons. Pure. */
 import { createMatcher } from "../catalog/match.ts";
-import { type FileSize, fileSize, ladderOf, type Quantization, type QuantizationFamily, quantizationIn } from "../catalog/quantizations.ts";
+import {
+  type FileSize,
+  fileSize,
+  ladderOf,
+  type Quantization,
+  type QuantizationFamily,
+  quantizationIn,
+} from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
-import { type CacheType, claimEstimatorOf, beyondTraining, type RequestedContext } from "./claim.ts";
+import { beyondTraining, type CacheType, claimEstimatorOf, type RequestedContext } from "./claim.ts";
 import type { Machine } from "./machine.ts";
-import { enoughContext, FIT_LEVELS, type FitLevel, type FitScore, fitLevel, isFor, isSlow, qualityParts, READABLE_PER_SECOND, scoreFit, type UseCase, useCaseOf, withContext } from "./score.ts";
+import {
+  enoughContext,
+  FIT_LEVELS,
+  type FitLevel,
+  type FitScore,
+  fitLevel,
+  isFor,
+  isSlow,
+  qualityParts,
+  READABLE_PER_SECOND,
+  scoreFit,
+  type UseCase,
+  useCaseOf,
+  withContext,
+} from "./score.ts";
 import { type Draft, draftClaims, type Speculation, speculationOf, speculativeSpeed } from "./speculation.ts";
 import { decodeSpeed, type Estimate, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
 

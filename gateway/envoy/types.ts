@@ -78,7 +78,7 @@ export interface EnvoyCors {
 export type OnAccepted = (cluster: string, addresses: readonly string[] | undefined) => void;
 
 /**
- * Called when a request has ended, at once, with its id and the status of its response; 0: there was none. A message may be lost:
+ * Called as soon as a request has finished, with its id and the status of its response; 0: there was none. A message may be lost:
  * the line in the access log is always written.
  */
 export type OnAnswered = (requestId: string, status: number) => void;

@@ -1,6 +1,11 @@
 /** All services that the gateway serves, by name, and their list for a caller in the shape of OpenAI's and Anthropic's APIs. */
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { createPublicNames, type MayUse, type NameShare, serviceNamesOf } from "../../src/gateway/public-names.ts";
+import {
+  createPublicNames,
+  type MayUse,
+  type NameShare,
+  serviceNamesOf,
+} from "../../src/gateway/public-names.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Authenticated, Authentication, RequestHeaders } from "../keys/authentication.ts";
 import { type ServedModel, servedModel, serviceOfSlice } from "./served-model.ts";

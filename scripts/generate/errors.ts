@@ -13,6 +13,7 @@ import type { ErrorEntry } from "../../src/api/errors/entry.ts";
 import { gatewayErrors } from "../../src/api/errors/gateway.ts";
 import { idleErrors } from "../../src/api/errors/idle.ts";
 import { installErrors } from "../../src/api/errors/install.ts";
+import { objectiveErrors } from "../../src/api/errors/objectives.ts";
 import { placementErrors } from "../../src/api/errors/placement.ts";
 import { podErrors } from "../../src/api/errors/pods.ts";
 import { remoteErrors } from "../../src/api/errors/remote.ts";
@@ -22,7 +23,6 @@ import { routeErrors } from "../../src/api/errors/routes.ts";
 import { sourceErrors } from "../../src/api/errors/source.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { escapeCell, markdownTable } from "./markdown.ts";
-import { objectiveErrors } from "../../src/api/errors/objectives.ts";
 
 const catalog: Readonly<Record<string, ErrorEntry>> = errorCatalog;
 

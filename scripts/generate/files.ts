@@ -23,8 +23,8 @@ import { renewParts } from "./marked.ts";
 import { metricParts } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
 import { selftestLines } from "./selftest.ts";
-import { renewVersions } from "./version.ts";
 import { renderSkillPack } from "./skill-pack.ts";
+import { renewVersions } from "./version.ts";
 
 const KEPT = { "helm.sh/resource-policy": "keep" };
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";

@@ -43,7 +43,7 @@ export function renderSkillPack(): string {
             clusterRBAC: [
               rule(GROUP, ["hosts", "models", "inferenceservices", "inferencereplicas"], READ),
               rule("", ["nodes"], READ),
-              // Whether a controller leads.
+              // To see that a controller leads.
               rule("coordination.k8s.io", ["leases"], ["get"]),
             ],
           },

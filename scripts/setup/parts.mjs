@@ -7,10 +7,27 @@ import { cacheDir } from "./cache.mjs";
 import { ensureChromium } from "./chromium.mjs";
 import { ensureClusterParts } from "./cluster/cluster-parts.mjs";
 import { run } from "./command.mjs";
-import { ensureAIGatewayCrds, ensureEnvoyGatewayCrds, ensureGatewayApiCrds, ensureKarpenterCrds, ensureKEDACrds, ensureKueueCrds, ensureMonitoringCrds } from "./definitions.mjs";
+import {
+  ensureAIGatewayCrds,
+  ensureEnvoyGatewayCrds,
+  ensureGatewayApiCrds,
+  ensureKarpenterCrds,
+  ensureKEDACrds,
+  ensureKueueCrds,
+  ensureMonitoringCrds,
+} from "./definitions.mjs";
 import { ensureDependencies, ensureNode } from "./dependencies.mjs";
 import { ensureEnvoy } from "./envoy.mjs";
-import { ensureActionlint, ensureHelm, ensureKarpenter, ensureKwok, ensureLws, ensureOllama, ensureRegistry, ensureS3Server } from "./go-programs.mjs";
+import {
+  ensureActionlint,
+  ensureHelm,
+  ensureKarpenter,
+  ensureKwok,
+  ensureLws,
+  ensureOllama,
+  ensureRegistry,
+  ensureS3Server,
+} from "./go-programs.mjs";
 import { ensureImages } from "./images.mjs";
 import { ensureLlamaServer } from "./llama/llama-server.mjs";
 import { ensureLlamaRpc } from "./llama/rpc.mjs";

@@ -3,8 +3,21 @@ import { describe, expect, test } from "vitest";
 import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import type { Devices } from "../../src/capacity/devices/devices.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
-import { ANY_GPU, classOf, measuredModel, measuredService, measuredTable } from "../../test/bed/gpu-classes.ts";
-import { type ExtenderNeed, mismatchOf, type NodeFacts, needOf, scoreCandidates, scoreOnFlavor } from "./decide.ts";
+import {
+  ANY_GPU,
+  classOf,
+  measuredModel,
+  measuredService,
+  measuredTable,
+} from "../../test/bed/gpu-classes.ts";
+import {
+  type ExtenderNeed,
+  mismatchOf,
+  type NodeFacts,
+  needOf,
+  scoreCandidates,
+  scoreOnFlavor,
+} from "./decide.ts";
 import type { ExtenderPod } from "./protocol.ts";
 
 const GIB = 1024 ** 3;

@@ -1,18 +1,31 @@
 /** The routes of the density API with their input and output. */
 import type { z } from "zod";
 import { nearestNames } from "../../fitness/catalog/match.ts";
-import { quantizationNames, quantizationOf, quantizationIn } from "../../fitness/catalog/quantizations.ts";
+import { quantizationIn, quantizationNames, quantizationOf } from "../../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { type CostRow, cost, keyOfCost } from "../../fitness/density/cost.ts";
 import type { Density, DensitySite } from "../../fitness/density/density.ts";
 import { machineScorer } from "../../fitness/density/machine-score.ts";
 import { simulate } from "../../fitness/density/simulate.ts";
-import { bestScore, type CatalogRow, catalogRow, groupSites, installedOn, type NodeRow, nodeDetail, nodeRow, openBytes, type RankedRow, rank, runtimeRowsOf } from "../../fitness/density/views.ts";
+import {
+  bestScore,
+  type CatalogRow,
+  catalogRow,
+  groupSites,
+  installedOn,
+  type NodeRow,
+  nodeDetail,
+  nodeRow,
+  openBytes,
+  type RankedRow,
+  rank,
+  runtimeRowsOf,
+} from "../../fitness/density/views.ts";
+import { beyondTraining } from "../../fitness/scoring/claim.ts";
 import { isAtLeast } from "../../fitness/scoring/fitness.ts";
 import type { FitLevel } from "../../fitness/scoring/score.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import * as schemas from "./schemas.ts";
-import { beyondTraining } from "../../fitness/scoring/claim.ts";
 
 export interface RouteInput {
   readonly density: Density;

@@ -8,9 +8,9 @@ import { KNOWN_PLACEHOLDERS, onlyKnownPlaceholders } from "./fields/placeholders
 import { quantity } from "./fields/quantity.ts";
 import { resourcesSchema } from "./fields/resources.ts";
 import { runtimeSchema } from "./fields/runtime-fields.ts";
+import { behaviorSchema, metricsSchema } from "./fields/scaling-metrics.ts";
 import { formatSchema, int32, nonEmpty, summaryFields } from "./fields/shared.ts";
 import { objectFields } from "./metadata.ts";
-import { behaviorSchema, metricsSchema } from "./fields/scaling-metrics.ts";
 
 const PLACEHOLDER_MESSAGE = `holds an unknown or empty placeholder; known: ${KNOWN_PLACEHOLDERS} and their aliases such as {{ .ModelPath }}`;
 

@@ -12,6 +12,7 @@ import type { ErrorEntry } from "./errors/entry.ts";
 import { gatewayErrors } from "./errors/gateway.ts";
 import { idleErrors } from "./errors/idle.ts";
 import { installErrors } from "./errors/install.ts";
+import { objectiveErrors } from "./errors/objectives.ts";
 import { placementErrors } from "./errors/placement.ts";
 import { podErrors } from "./errors/pods.ts";
 import { remoteErrors } from "./errors/remote.ts";
@@ -19,7 +20,6 @@ import { replicaErrors } from "./errors/replica.ts";
 import { rolloutErrors } from "./errors/rollout.ts";
 import { routeErrors } from "./errors/routes.ts";
 import { sourceErrors } from "./errors/source.ts";
-import { objectiveErrors } from "./errors/objectives.ts";
 
 export const errorCatalog = {
   ...sourceErrors,

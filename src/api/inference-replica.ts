@@ -5,7 +5,24 @@ import { engineSettingsSchema } from "./engine-settings.ts";
 import { ggufSchema } from "./fields/gguf.ts";
 import { performanceSchema } from "./fields/performance.ts";
 import { runtimeSchema } from "./fields/runtime-fields.ts";
-import { bytes, changeMarkerSchema, formatSchema, hostName, int32, localReference, nonEmpty, objectName, prioritySchema, refreshPolicySchema, relativeFile, sha256Schema, shortText, summaryFields, timestamp, ignorePatternsSchema } from "./fields/shared.ts";
+import {
+  bytes,
+  changeMarkerSchema,
+  formatSchema,
+  hostName,
+  ignorePatternsSchema,
+  int32,
+  localReference,
+  nonEmpty,
+  objectName,
+  prioritySchema,
+  refreshPolicySchema,
+  relativeFile,
+  sha256Schema,
+  shortText,
+  summaryFields,
+  timestamp,
+} from "./fields/shared.ts";
 import { objectFields } from "./metadata.ts";
 
 /** Time in phase Ready after which a replica's crash count and backoff are reset. */

@@ -6,11 +6,25 @@ import { conditionsSchema } from "./conditions.ts";
 import { ggufSchema } from "./fields/gguf.ts";
 import { hardwareSchema } from "./fields/hardware.ts";
 import { labelSelectorSchema, tolerationsSchema } from "./fields/kubernetes.ts";
+import { modelOrigin } from "./fields/model-origin.ts";
 import { quantity } from "./fields/quantity.ts";
-import { bytes, changeMarkerSchema, formatSchema, hostName, localReference, nonEmpty, refreshPolicySchema, relativeFile, sha256Schema, summaryFields, timestamp, totalLength, ignorePatternsSchema } from "./fields/shared.ts";
+import {
+  bytes,
+  changeMarkerSchema,
+  formatSchema,
+  hostName,
+  ignorePatternsSchema,
+  localReference,
+  nonEmpty,
+  refreshPolicySchema,
+  relativeFile,
+  sha256Schema,
+  summaryFields,
+  timestamp,
+  totalLength,
+} from "./fields/shared.ts";
 import { flavorRules, flavorsSchema } from "./flavors.ts";
 import { objectFields } from "./metadata.ts";
-import { modelOrigin } from "./fields/model-origin.ts";
 
 const SCHEMES = SOURCE_KINDS.flatMap(({ schemes }) => schemes).join("|");
 const SOURCE = `^((${SCHEMES})://[^\\\\s]+|/[^\\\\s]+|[a-zA-Z0-9][a-zA-Z0-9_./@-]*)$`;

@@ -1,8 +1,8 @@
 /** Name, namespace and labels of objects that belong to a service. */
-import { GROUP, LABEL_SERVICE, LABEL_SERVICE_UID, LABEL_MODEL_FAMILY } from "./group.ts";
+import { GROUP, LABEL_MODEL_FAMILY, LABEL_SERVICE, LABEL_SERVICE_UID } from "./group.ts";
 import type { InferenceService } from "./inference-service/index.ts";
-import { serviceName } from "./names.ts";
 import type { Model } from "./model.ts";
+import { serviceName } from "./names.ts";
 
 export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type BackendRuntimeSpec, backendRuntimeSchema } from "../api/backend-runtime.ts";
 import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
-import { type BackendUse, withBackend, autoscalingWithBackend } from "./backend.ts";
+import { autoscalingWithBackend, type BackendUse, withBackend } from "./backend.ts";
 
 const onPods: BackendUse = { on: "Pods", format: "safetensors", hasDraft: false, accelerator: "cuda" };
 const onHosts: BackendUse = { on: "Hosts", format: "gguf", hasDraft: false };

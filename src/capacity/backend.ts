@@ -2,10 +2,10 @@
 import { type BackendRuntimeSpec, CONFIG_DEFAULT, CONFIG_SPECULATIVE } from "../api/backend-runtime.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
-import type { ModelFormat } from "../api/fields/shared.ts";
-import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { parseQuantity } from "../api/fields/quantity.ts";
 import type { Resources } from "../api/fields/resources.ts";
+import type { ModelFormat } from "../api/fields/shared.ts";
+import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { modelNamesOf } from "../api/inference-service/roles.ts";
 import type { RunsOn } from "../api/inference-service/rollout.ts";
 import { argumentsNotSet } from "./arguments.ts";

@@ -6,7 +6,12 @@ import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaMemory, ReplicaModel } from "../api/inference-replica.ts";
 import type { Model } from "../api/model.ts";
 import type { BufferLayout } from "../engines/contract/claims.ts";
-import { DEFAULT_HOST_ACCELERATOR, engineDescription, HOST_ACCELERATORS, hostAccelerator } from "../engines/registry.ts";
+import {
+  DEFAULT_HOST_ACCELERATOR,
+  engineDescription,
+  HOST_ACCELERATORS,
+  hostAccelerator,
+} from "../engines/registry.ts";
 import type { GgufSummary } from "../models/gguf/summary.ts";
 import { isReadByHost, parseSource, publicSource } from "../models/source/parse.ts";
 import type { ClaimWith } from "./fit/variants.ts";

@@ -14,14 +14,19 @@ import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
+import { argumentsAsSettings } from "./arguments.ts";
 import { type BackendRevision, withBackend } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import { revisionContentOf, type TemplateWithoutHost, toReplicaModel, toReplicaTemplate } from "./template.ts";
-import { argumentsAsSettings } from "./arguments.ts";
+import {
+  revisionContentOf,
+  type TemplateWithoutHost,
+  toReplicaModel,
+  toReplicaTemplate,
+} from "./template.ts";
 
 export interface Resolved {
   readonly at: "resolved";
@@ -31,7 +36,7 @@ export interface Resolved {
   /** `host.install` of the BackendRuntime. */
   readonly install?: string | undefined;
   readonly unhonored: readonly string[];
-  /** What is honored in another field than it is set in. */
+  /** Arguments that are honored as another field. */
   readonly notes: readonly string[];
   /** Reason why a request cannot use its full context. */
   readonly beyondTraining?: string;

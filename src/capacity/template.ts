@@ -1,7 +1,12 @@
 /** Renders a service to the template of its replicas, with defaults filled in and references resolved. */
 
 import type { BackendRuntimeSpec } from "../api/backend-runtime.ts";
-import { DEFAULT_CONTEXT_PER_SLOT, DEFAULT_PROMPT_CACHE_MIB, type EngineSettings, engineFields } from "../api/engine-settings.ts";
+import {
+  DEFAULT_CONTEXT_PER_SLOT,
+  DEFAULT_PROMPT_CACHE_MIB,
+  type EngineSettings,
+  engineFields,
+} from "../api/engine-settings.ts";
 import type { GgufFacts } from "../api/fields/gguf.ts";
 import type { ReplicaAdapter, ReplicaModel, ReplicaTemplate } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";

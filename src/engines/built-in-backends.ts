@@ -2,14 +2,19 @@
  * Our own runtimes as BackendRuntimes, so that they are listed and referenced like those of users. Each repeats what its runtime
  * does anyway, so that naming one renders the same pods and processes as spec.runtime. Pure.
  */
-import { type BackendRuntime, type BackendRuntimeSpec, CONFIG_DEFAULT, CONFIG_SPECULATIVE } from "../api/backend-runtime.ts";
+import {
+  type BackendRuntime,
+  type BackendRuntimeSpec,
+  CONFIG_DEFAULT,
+  CONFIG_SPECULATIVE,
+} from "../api/backend-runtime.ts";
 import { modeSchema } from "../api/engine-settings.ts";
 import { API_VERSION, LABEL_BUILT_IN } from "../api/group.ts";
+import { roleSetting } from "../api/inference-service/model-refs.ts";
 import type { EngineDescription } from "./contract/description.ts";
 import type { PodRuntime } from "./contract/pod.ts";
 import { KNOWN_PROGRAMS, type KnownProgram } from "./generic/known-programs.ts";
 import { ENGINES } from "./registry.ts";
-import { roleSetting } from "../api/inference-service/model-refs.ts";
 
 const ANNOTATION_DESCRIPTION = "kubernetes.io/description";
 

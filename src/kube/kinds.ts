@@ -1,8 +1,53 @@
 /** Built-in kinds of Kubernetes that Metalbridge reads or writes. */
-import type { AIGatewayRoute, AIServiceBackend, BackendTrafficPolicy, GatewayBackend, HttpRoute } from "./gateway-objects.ts";
-import type { AccessReview, ApiService, ConfigMap, ControllerRevision, EndpointSlice, KubeEvent, Lease, Namespace, Role, RoleBinding, Secret, SelfReview, Service, SubjectAccessReview, TokenReview, ValidatingWebhooks } from "./objects.ts";
+import type {
+  AIGatewayRoute,
+  AIServiceBackend,
+  BackendTrafficPolicy,
+  GatewayBackend,
+  HttpRoute,
+} from "./gateway-objects.ts";
+import type {
+  AccessReview,
+  ApiService,
+  ConfigMap,
+  ControllerRevision,
+  EndpointSlice,
+  KubeEvent,
+  Lease,
+  Namespace,
+  Role,
+  RoleBinding,
+  Secret,
+  SelfReview,
+  Service,
+  SubjectAccessReview,
+  TokenReview,
+  ValidatingWebhooks,
+} from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
-import type { Deployment, HorizontalPodAutoscaler, Job, KindDefinition, LeaderWorkerSet, NetworkPolicy, Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodMonitor, PriorityClass, QueueWorkload, ResourceClaim, ResourceClaimTemplate, ResourceSlice, ScaledObject, StorageClass, PrometheusRule, ServiceLevelObjective, PersistentVolume } from "./workload-objects.ts";
+import type {
+  Deployment,
+  HorizontalPodAutoscaler,
+  Job,
+  KindDefinition,
+  LeaderWorkerSet,
+  NetworkPolicy,
+  Node,
+  PersistentVolume,
+  PersistentVolumeClaim,
+  Pod,
+  PodDisruptionBudget,
+  PodMonitor,
+  PriorityClass,
+  PrometheusRule,
+  QueueWorkload,
+  ResourceClaim,
+  ResourceClaimTemplate,
+  ResourceSlice,
+  ScaledObject,
+  ServiceLevelObjective,
+  StorageClass,
+} from "./workload-objects.ts";
 
 const RBAC = "rbac.authorization.k8s.io";
 const ADMISSION = "admissionregistration.k8s.io";

@@ -4,15 +4,15 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { parse, stringify } from "yaml";
 import { findLws } from "../../scripts/setup/go-programs.mjs";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { createCertificate } from "../../src/crypto/certificate.ts";
+import { type ChartObject, helmIn, helmProgram, needsHelm, render } from "../chart/helm.ts";
 import { type BesideCluster, startClusterProgram } from "./cluster-program.ts";
+import { writeAccountKubeconfig } from "./identity.ts";
 import { objectsOf } from "./objects.ts";
 import { freePort } from "./ports.ts";
-import { parse, stringify } from "yaml";
-import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
-import { type ChartObject, helmIn, helmProgram, needsHelm, render } from "../chart/helm.ts";
-import { writeAccountKubeconfig } from "./identity.ts";
 
 const NAME = "metalbridge-lws";
 const KIND = "leaderworkersets.leaderworkerset.x-k8s.io";

@@ -10,6 +10,7 @@ import { createControllerMetrics } from "../../controller/frame/metrics/metrics.
 import { assemble, type Leader, type LeadOptions } from "../../controller/lead/lead.ts";
 import { startOptions } from "../../controller/options/registry.ts";
 import { podsSettingsOf, probingOf } from "../../controller/pods/config.ts";
+import { ruleLabelsOf } from "../../controller/services/objectives/config.ts";
 import { routeSettingsOf } from "../../controller/services/routes/config.ts";
 import { createFitness } from "../../fitness/fitness.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -29,7 +30,6 @@ import { createScriptedAgents, type ScriptedAgentOptions, type ScriptedAgents } 
 import { createSnapshots, type Snapshots } from "./snapshots.ts";
 import { createStandingClock, type SteppedClock } from "./stepped-clock.ts";
 import { createSteppedQueues, type SteppedQueues } from "./stepped-queues.ts";
-import { ruleLabelsOf } from "../../controller/services/objectives/config.ts";
 
 /** Passes over one key in one `settle`, of which the largest test needs a tenth. */
 const MAX_PASSES = 200;

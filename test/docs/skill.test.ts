@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { decideExecRequest } from "../../cli/skill-sidecar/request.ts";
 import { llmfitTools } from "../../server/mcp/llmfit-tools.ts";
 import { ownTools } from "../../server/mcp/tools.ts";
-import { allPages, root } from "./pages.ts";
-import { decideExecRequest } from "../../cli/skill-sidecar/request.ts";
 import { problemOf } from "./commands.ts";
+import { allPages, root } from "./pages.ts";
 
 const pages = allPages();
 const skills = pages.filter(({ path: file }) => file.startsWith("skills/") && file !== "skills/README.md");

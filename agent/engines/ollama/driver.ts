@@ -5,14 +5,30 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { findDegraded } from "../../../src/engines/llamacpp/exit.ts";
 import { ollamaClaims } from "../../../src/engines/ollama/claims.ts";
 import { classifyExit, ownLines } from "../../../src/engines/ollama/exit.ts";
-import { modelName, type OllamaSettings, ollamaSettings, serverName, SERVER_ENVIRONMENT } from "../../../src/engines/ollama/settings.ts";
+import { pulledName } from "../../../src/engines/ollama/pulled.ts";
+import {
+  modelName,
+  type OllamaSettings,
+  ollamaSettings,
+  SERVER_ENVIRONMENT,
+  serverName,
+} from "../../../src/engines/ollama/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { createRunCommand } from "../../../src/util/command.ts";
 import { sha256Hex } from "../../../src/util/hash.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
-import type { EngineDriver, EngineHealth, EngineLaunch, EngineOptions, EngineTarget, HostEngine, ProbeOptions, RequestResult } from "../driver/engine.ts";
+import type {
+  EngineDriver,
+  EngineHealth,
+  EngineLaunch,
+  EngineOptions,
+  EngineTarget,
+  HostEngine,
+  ProbeOptions,
+  RequestResult,
+} from "../driver/engine.ts";
 import { type Address, parseAddress } from "../driver/http.ts";
 import { weightsIdentity } from "../driver/weights.ts";
 import { askOfModel, errorIn, keepLoaded, ollamaApi, runningModels } from "./api.ts";
@@ -21,7 +37,6 @@ import { createModelSweep } from "./leftovers.ts";
 import { type ComputedDigests, createModel, type ModelOrigin, requireLoadableFiles } from "./models.ts";
 import { createOllamaFinder, detectOllama } from "./program.ts";
 import { createPuller } from "./pull.ts";
-import { pulledName } from "../../../src/engines/ollama/pulled.ts";
 
 /** Separate from the ports of engines, which the agent's configuration sets. */
 const PORTS = [20_900, 20_999] as const;

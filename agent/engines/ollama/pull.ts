@@ -8,13 +8,18 @@ import { join } from "node:path";
 import { z } from "zod";
 import { type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { ollamaPullFailure } from "../../../src/engines/ollama/exit.ts";
+import {
+  isPulledByOllama,
+  type PulledModel,
+  pulledModel,
+  pullRequest,
+} from "../../../src/engines/ollama/pulled.ts";
 import { parseJson } from "../../../src/util/parse-json.ts";
 import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../driver/engine.ts";
 import type { Address } from "../driver/http.ts";
 import { askOfModel, OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
-import { isPulledByOllama, type PulledModel, pulledModel, pullRequest } from "../../../src/engines/ollama/pulled.ts";
 
 /** Ollama prints nothing while it verifies what it has downloaded. */
 const VERIFY_MS = 1_800_000;

@@ -4,23 +4,41 @@ import { stat } from "node:fs/promises";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import { ggufSchema } from "../../../src/api/fields/gguf.ts";
 import type { PrefetchOrder } from "../../../src/api/host.ts";
-import { type ReplicaModel, type ReplicaTemplate, weightsOfTemplate } from "../../../src/api/inference-replica.ts";
+import {
+  type ReplicaModel,
+  type ReplicaTemplate,
+  weightsOfTemplate,
+} from "../../../src/api/inference-replica.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import type { EngineDriver } from "../../engines/driver/engine.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context/context.ts";
-import { type Correction, type FailedAttempt, findCorrection, retryDelayMs } from "../evidence/corrections.ts";
+import {
+  type Correction,
+  type FailedAttempt,
+  findCorrection,
+  retryDelayMs,
+} from "../evidence/corrections.ts";
 import type { ModelState, OwnClaim } from "../evidence/observed.ts";
 import { isTerminal } from "../evidence/terminal-failures.ts";
 import { recordReplicaEvent } from "../report/events.ts";
 import { readSourceSecret, versionOfSecret } from "../secrets/secrets.ts";
+import { countLoad } from "../state/counts.ts";
 import { clearTerminal, setPast } from "../state/history.ts";
 import { runOf } from "../state/run.ts";
 import { type ReplicaState, refOf, replicaOf } from "../state/state.ts";
-import { forgetWeights, noteCorrected, noteDamaged, noteIdentity, setWeights, storedFiles, type WeightFiles, type WeightsState } from "../state/weights.ts";
-import { countLoad } from "../state/counts.ts";
+import {
+  forgetWeights,
+  noteCorrected,
+  noteDamaged,
+  noteIdentity,
+  setWeights,
+  storedFiles,
+  type WeightFiles,
+  type WeightsState,
+} from "../state/weights.ts";
 
 const PROGRESS_MS = 1_000;
 

@@ -13,7 +13,14 @@ import { announceEndpoint } from "./endpoint.ts";
 import { noteSpeed } from "./gauges.ts";
 import { scanLog } from "./log-lines.ts";
 import type { ServeStep } from "./plan.ts";
-import { checkRoute, measureFootprint, proveAgain, restoreFiles, startHealthProbe, startRequestProbe } from "./probes.ts";
+import {
+  checkRoute,
+  measureFootprint,
+  proveAgain,
+  restoreFiles,
+  startHealthProbe,
+  startRequestProbe,
+} from "./probes.ts";
 
 export function applyServe(
   step: ServeStep,

@@ -1,10 +1,15 @@
 /** Replica counts since the agent's start, as plain numbers: they are correct no matter when they are scraped. */
+
+import type { ReplicaTemplate } from "../../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
 import type { Histogram } from "../../../src/http/metrics/family.ts";
-import { createHistogram, observeValue, type LabeledHistograms } from "../../../src/http/metrics/histogram.ts";
-import { createTally, type Tally } from "../../../src/http/metrics/tally.ts";
-import type { ReplicaTemplate } from "../../../src/api/inference-replica.ts";
+import {
+  createHistogram,
+  type LabeledHistograms,
+  observeValue,
+} from "../../../src/http/metrics/histogram.ts";
 import { createLoadTimes } from "../../../src/http/metrics/live.ts";
+import { createTally, type Tally } from "../../../src/http/metrics/tally.ts";
 
 /** health: the health endpoint. request: one real token. */
 type ProbeKind = "health" | "request";

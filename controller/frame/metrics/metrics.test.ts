@@ -2,13 +2,13 @@ import { expect, test } from "vitest";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { createHistogram } from "../../../src/http/metrics/histogram.ts";
 import { createSteppedClock } from "../../../test/controller/stepped-clock.ts";
 import { problemsOf } from "../../../test/metrics/conventions.ts";
 import { type ParsedFamily, parseExposition } from "../../../test/metrics/exposition.ts";
 import type { LeaderFacts } from "./facts.ts";
 import { controllerMetrics } from "./families.ts";
 import { createControllerMetrics } from "./metrics.ts";
-import { createHistogram } from "../../../src/http/metrics/histogram.ts";
 
 function service(name: string, status: object): InferenceService {
   return { metadata: { name, namespace: "default" }, status } as unknown as InferenceService;

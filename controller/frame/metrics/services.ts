@@ -3,8 +3,14 @@ import { getCondition, isConditionTrue } from "../../../src/api/conditions.ts";
 import { REPLICA_PHASES } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { SERVICE_PHASES } from "../../../src/api/inference-service/status.ts";
-import { type Labels, type MetricFamily, type MetricSample, sampleIfKnown, stateSet } from "../../../src/http/metrics/family.ts";
-import { sumSamples, TOKENS_PER_SECOND, MODEL_LOAD_SECONDS } from "../../../src/http/metrics/live.ts";
+import {
+  type Labels,
+  type MetricFamily,
+  type MetricSample,
+  sampleIfKnown,
+  stateSet,
+} from "../../../src/http/metrics/family.ts";
+import { MODEL_LOAD_SECONDS, sumSamples, TOKENS_PER_SECOND } from "../../../src/http/metrics/live.ts";
 import type { ControllerFacts } from "./facts.ts";
 
 const LABELS = ["namespace", "service"] as const;

@@ -1,9 +1,10 @@
 /** Builds JSON patches that correct an existing object field by field, guarded by uid and resourceVersion. Pure. */
+
+import { LABEL_MODEL_FAMILY } from "../../../src/api/group.ts";
 import type { ObjectMeta } from "../../../src/api/metadata.ts";
+import type { Model } from "../../../src/api/model.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
 import { canonicalJson } from "../../../src/util/hash.ts";
-import { LABEL_MODEL_FAMILY } from "../../../src/api/group.ts";
-import type { Model } from "../../../src/api/model.ts";
 
 /** Makes a patch fail if another client has changed the object, or if it was replaced by another object of that name. */
 export function versionGuards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {

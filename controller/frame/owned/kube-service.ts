@@ -2,13 +2,13 @@
 
 import { LABEL_SERVICE, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
 import { serviceName } from "../../../src/api/names.ts";
-import { metadataOf, familyLabels } from "../../../src/api/owned.ts";
+import { familyLabels, metadataOf } from "../../../src/api/owned.ts";
 import type { Service, ServicePort } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import { correctLabels, isSame, withVersionGuards, correctFamily } from "./corrections.ts";
+import { correctFamily, correctLabels, isSame, withVersionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
-import type { Model } from "../../../src/api/model.ts";
 
 const HTTPS = "https";
 

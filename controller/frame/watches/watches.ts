@@ -21,12 +21,39 @@ import { publicSource } from "../../../src/models/source/parse.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { type Owned, type OwnedKind, ownedKinds, ownedRow, ownerOf, perOwnedKind } from "../owned/kinds.ts";
 import { type BackendWatches, startBackendWatches } from "./backend-watches.ts";
-import type { ChangeHandlers, Emit, LeaseObserver, StartWatch, WatchedPaths, WatchOptions } from "./contract.ts";
+import type {
+  ChangeHandlers,
+  Emit,
+  LeaseObserver,
+  StartWatch,
+  WatchedPaths,
+  WatchOptions,
+} from "./contract.ts";
 import { groupKindOf } from "./group-kind.ts";
-import { createPodGroupings, groupOf, type PodGroupings, type PodWatches, startPodWatches } from "./pod-watches.ts";
-import { areRoutesInstalled, hasReadyReplicas, ROUTE_OBJECTS, type RouteKinds, type RouteWatches, relistRoutes, routeKindsOf, startRouteWatches } from "./route-watches.ts";
+import {
+  isInstalled,
+  OBJECTIVE_OBJECTS,
+  type ObjectiveWatches,
+  startObjectiveWatches,
+} from "./objective-watches.ts";
+import {
+  createPodGroupings,
+  groupOf,
+  type PodGroupings,
+  type PodWatches,
+  startPodWatches,
+} from "./pod-watches.ts";
+import {
+  areRoutesInstalled,
+  hasReadyReplicas,
+  ROUTE_OBJECTS,
+  type RouteKinds,
+  type RouteWatches,
+  relistRoutes,
+  routeKindsOf,
+  startRouteWatches,
+} from "./route-watches.ts";
 import { specVersionOf } from "./spec-version.ts";
-import { isInstalled, OBJECTIVE_OBJECTS, type ObjectiveWatches, startObjectiveWatches } from "./objective-watches.ts";
 
 type OwnedWatches = { readonly [K in OwnedKind]: Reflector<Owned[K]> };
 type OwnedGroupings = { readonly [K in OwnedKind]: Grouping<Owned[K]> };

@@ -1,16 +1,27 @@
 /** Builds the replicas and slices of a service on hosts. Pure. */
-import { ANNOTATION_ADDRESSES, ANNOTATION_PLACEMENT_REASON, ANNOTATION_PLACEMENT_SCORE, FINALIZER_ENGINE, LABEL_HOST, LABEL_REPLICA, LABEL_REVISION, LABEL_SERVICE_NAME, LABEL_SLICE_MANAGED_BY, SLICE_MANAGED_BY } from "../../../src/api/group.ts";
+import {
+  ANNOTATION_ADDRESSES,
+  ANNOTATION_PLACEMENT_REASON,
+  ANNOTATION_PLACEMENT_SCORE,
+  FINALIZER_ENGINE,
+  LABEL_HOST,
+  LABEL_REPLICA,
+  LABEL_REVISION,
+  LABEL_SERVICE_NAME,
+  LABEL_SLICE_MANAGED_BY,
+  SLICE_MANAGED_BY,
+} from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
 import { replicaName, serviceName, sliceName } from "../../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels, familyLabels } from "../../../src/api/owned.ts";
+import { familyLabels, MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
 import { readProbes } from "../../../src/api/probes.ts";
 import { type BackendRevision, probesWithBackend } from "../../../src/capacity/backend.ts";
 import type { Placed } from "../../../src/capacity/placement/types.ts";
 import type { TemplateWithoutHost } from "../../../src/capacity/template.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
-import type { Model } from "../../../src/api/model.ts";
 
 export interface ReplicaParts {
   readonly service: InferenceService;

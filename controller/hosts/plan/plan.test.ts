@@ -2,13 +2,17 @@
 import { describe, expect, test } from "vitest";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { type InferenceService, inferenceServiceSpecSchema } from "../../../src/api/inference-service/index.ts";
+import {
+  type InferenceService,
+  inferenceServiceSpecSchema,
+} from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { NO_BENCHMARKS } from "../../../src/capacity/benchmark/table.ts";
 import type { Placed } from "../../../src/capacity/placement/types.ts";
 import { resolveService } from "../../../src/capacity/resolve.ts";
 import { toRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../src/capacity/template.ts";
+import type { KubeObject } from "../../../src/kube/types.ts";
 import { testGoldens } from "../../../test/golden/golden.ts";
 import { desiredKubeService } from "../../frame/owned/kube-service.ts";
 import { desiredRevision } from "../../frame/owned/revisions.ts";
@@ -17,7 +21,6 @@ import { blockedReplicas } from "../path.ts";
 import { desiredReplica, desiredSlice } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { draftService, NO_ROLLOUT_FINDINGS, planService } from "./plan.ts";
-import type { KubeObject } from "../../../src/kube/types.ts";
 
 interface ShortInput {
   readonly spec?: object;

@@ -5,6 +5,7 @@ import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
+import type { Model } from "../../../src/api/model.ts";
 import { sliceName } from "../../../src/api/names.ts";
 import { memoryOn, UNKNOWN_MEMORY } from "../../../src/capacity/claim.ts";
 import { hostBudget } from "../../../src/capacity/placement/budget.ts";
@@ -13,7 +14,13 @@ import { type Resolution, type Resolved, resolveService } from "../../../src/cap
 import { parseRevisionData, toRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
-import { correctLabels, escapeJsonPointer, isSame, withVersionGuards, correctFamily } from "../../frame/owned/corrections.ts";
+import {
+  correctFamily,
+  correctLabels,
+  escapeJsonPointer,
+  isSame,
+  withVersionGuards,
+} from "../../frame/owned/corrections.ts";
 import { stepsOfKubeService } from "../../frame/owned/kube-service.ts";
 import { stepsOfRevisions } from "../../frame/owned/revisions.ts";
 import { type ServiceStep, stepsOfFinalizer } from "../../frame/owned/steps.ts";
@@ -25,7 +32,6 @@ import { slotDemand } from "./demand.ts";
 import { desiredReplica, desiredSlice, mutableSpec, placementReasonOf } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { type Runnable, runnablesOf } from "./templates.ts";
-import type { Model } from "../../../src/api/model.ts";
 
 /** Findings about replicas from earlier passes. */
 export interface RolloutFindings {

@@ -1,5 +1,9 @@
 /** Decides what fills a volume: a download Job before any pod mounts it, or the pods that mount it. Pure. */
-import type { PersistentVolume, PersistentVolumeClaim, StorageClass } from "../../../src/kube/workload-objects.ts";
+import type {
+  PersistentVolume,
+  PersistentVolumeClaim,
+  StorageClass,
+} from "../../../src/kube/workload-objects.ts";
 import { isMountedByNodes } from "../../pods/workload/cache-claim.ts";
 
 /** Storage behind a claim. */

@@ -3,19 +3,46 @@
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
-import { hasPodEnded, type Job, type PersistentVolumeClaim, type Pod } from "../../../src/kube/workload-objects.ts";
+import {
+  hasPodEnded,
+  type Job,
+  type PersistentVolumeClaim,
+  type Pod,
+} from "../../../src/kube/workload-objects.ts";
 import { type Fetched, isFetched } from "../../../src/models/fetch-result.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import { defined } from "../../../src/util/defined.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { isMountedByNodes, isSizedByModel } from "../../pods/workload/cache-claim.ts";
 import type { CacheSettings } from "../../pods/workload/contract.ts";
-import { ANNOTATION_ATTEMPT, ANNOTATION_FETCH_KEY, ANNOTATION_GENERATION, ANNOTATION_IMAGE_KEY, ANNOTATION_SECRET_VERSION, type CacheVolumeSpec, type Download, downloadKey, imageKey } from "../../pods/workload/model-cache.ts";
-import { type CacheProblem, cacheProblem, describeFailure, fetchEnd, isHeldBySidecar, jobEndOf, lastFailure, needsOtherSecret, newest, newestResult, podStartProblem } from "./job.ts";
+import {
+  ANNOTATION_ATTEMPT,
+  ANNOTATION_FETCH_KEY,
+  ANNOTATION_GENERATION,
+  ANNOTATION_IMAGE_KEY,
+  ANNOTATION_SECRET_VERSION,
+  type CacheVolumeSpec,
+  type Download,
+  downloadKey,
+  imageKey,
+} from "../../pods/workload/model-cache.ts";
+import { type Filler, filledByPods, JOB, judgeFiller, type ObservedStorage, UNDECIDED } from "./filler.ts";
+import {
+  type CacheProblem,
+  cacheProblem,
+  describeFailure,
+  fetchEnd,
+  isHeldBySidecar,
+  jobEndOf,
+  lastFailure,
+  needsOtherSecret,
+  newest,
+  newestResult,
+  podStartProblem,
+} from "./job.ts";
 import type { DownloadProgress } from "./progress.ts";
 import { claimCapacityOf, delayAfter, isResized, retryDelay } from "./retry.ts";
 import type { ObservedClaim } from "./watches.ts";
-import { type Filler, filledByPods, JOB, judgeFiller, type ObservedStorage, UNDECIDED } from "./filler.ts";
 
 export interface CacheObservation {
   readonly model: Model;

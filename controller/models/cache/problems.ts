@@ -1,12 +1,12 @@
 /** Reads the storage behind a claim, and why a claim is not bound or a Job has no pod, from the storage class and Events. */
-import { STORAGE_CLASSES, PERSISTENT_VOLUMES } from "../../../src/kube/kinds.ts";
+import { PERSISTENT_VOLUMES, STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../../src/kube/objects.ts";
-import type { KubeClient, Kind, KubeObject } from "../../../src/kube/types.ts";
+import type { Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
-import { newestEventFirst, readEvents } from "../../frame/watches/events.ts";
-import { type CacheProblem, cacheProblem } from "./job.ts";
 import { ApiCallFailed } from "../../frame/apply/failure.ts";
+import { newestEventFirst, readEvents } from "../../frame/watches/events.ts";
 import type { ObservedStorage } from "./filler.ts";
+import { type CacheProblem, cacheProblem } from "./job.ts";
 
 /** Throws if only a retry can help: the decision that follows from the storage stays. */
 export async function readStorage(

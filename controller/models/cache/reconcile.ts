@@ -10,11 +10,24 @@ import { rejectionOf } from "../../frame/apply/rejection.ts";
 import type { RejectionRetries } from "../../frame/apply/retries.ts";
 import { buildCacheClaim } from "../../pods/workload/cache-claim.ts";
 import type { CacheSettings } from "../../pods/workload/contract.ts";
-import { buildFetchJob, buildFetchPolicy, type CacheVolumeSpec, type Download, fetchJobName } from "../../pods/workload/model-cache.ts";
+import {
+  buildFetchJob,
+  buildFetchPolicy,
+  type CacheVolumeSpec,
+  type Download,
+  fetchJobName,
+} from "../../pods/workload/model-cache.ts";
 import { secretVersionOf } from "../source/credentials.ts";
 import { isInspected } from "../source/inspections.ts";
 import { type CacheProblem, cacheProblem, jobEndOf, needsOtherSecret } from "./job.ts";
-import { type CacheObservation, type CachePlan, type CacheStep, planCache, problemState, dependsOnStorage } from "./plan.ts";
+import {
+  type CacheObservation,
+  type CachePlan,
+  type CacheStep,
+  dependsOnStorage,
+  planCache,
+  problemState,
+} from "./plan.ts";
 import { readClaimProblem, readJobProblem, readStorage } from "./problems.ts";
 import type { Downloads } from "./watches.ts";
 

@@ -32,13 +32,20 @@ import type { WatchedPaths, WatchOptions } from "../../frame/watches/contract.ts
 import { reportOn } from "../../frame/watches/events.ts";
 import { requestsOf } from "../../pods/pods.ts";
 import type { PodsSettings } from "../../pods/workload/contract.ts";
+import { HOSTNAME_LABEL } from "../../pods/workload/mount-affinity.ts";
 import { type Attempts, createAttempts, withRemedy } from "./attempts.ts";
 import { hostnameOf, type JobWait, jobOfPod, modelOfJob, readBenchmarkJob } from "./job.ts";
-import { type BenchmarkMemory, type BenchmarksPlan, NO_MEMORY, type ObservedJob, planBenchmarks, type StartedJob } from "./plan.ts";
+import {
+  type BenchmarkMemory,
+  type BenchmarksPlan,
+  NO_MEMORY,
+  type ObservedJob,
+  planBenchmarks,
+  type StartedJob,
+} from "./plan.ts";
 import { reportsOf, speedText, unmeasuredText } from "./report.ts";
 import { editsOf } from "./results.ts";
 import { type ClassedHost, type ClassedNode, type Target, targetsOf } from "./targets.ts";
-import { HOSTNAME_LABEL } from "../../pods/workload/mount-affinity.ts";
 
 export interface BenchmarkJobs {
   readonly list: () => readonly Job[];

@@ -8,7 +8,13 @@ import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type { Fitness, MoveCandidate, Observation, ReplicaFit, ReplicaScorer } from "../../../src/capacity/fitness.ts";
+import type {
+  Fitness,
+  MoveCandidate,
+  Observation,
+  ReplicaFit,
+  ReplicaScorer,
+} from "../../../src/capacity/fitness.ts";
 import { onLastFlavor } from "../../../src/capacity/flavors/apply.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";

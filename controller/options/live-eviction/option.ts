@@ -7,13 +7,13 @@ import type { RecordEvent } from "../../../src/kube/event/events.ts";
 import { PODS } from "../../../src/kube/kinds.ts";
 import { objectPath } from "../../../src/kube/paths.ts";
 import { createQueue } from "../../../src/kube/queue.ts";
+import { GO_DURATION, goDurationSeconds } from "../../../src/util/go-duration.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import { type Departure, type MoveResult, type MoveTracker, moveEndOf } from "../../frame/move-tracker.ts";
 import type { Option } from "../../frame/option.ts";
 import { reportOn } from "../../frame/watches/events.ts";
 import type { Watches } from "../../frame/watches/watches.ts";
 import { moveCandidatesFor, moveRefusal, type ObservedWorkload, observeReplicas } from "./observe.ts";
-import { GO_DURATION, goDurationSeconds } from "../../../src/util/go-duration.ts";
 
 /** Shorter intervals would take one busy moment for a lasting fall of the score; longer ones would find it hours later. */
 const CHECK_SECONDS = { min: 10, max: 3_600 };

@@ -2,6 +2,7 @@
 
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { canonicalQuantity, parseQuantity } from "../../../src/api/fields/quantity.ts";
+import type { Resources } from "../../../src/api/fields/resources.ts";
 import { ENGINE_CONTAINER, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import type { PodCommand, PodInput, PodRuntime, PodVariable } from "../../../src/engines/contract/pod.ts";
@@ -9,7 +10,6 @@ import type { Container } from "../../../src/kube/workload-objects.ts";
 import { gaugesOf, preStopOf, STOP_SECONDS } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import type { Mount } from "./volumes.ts";
-import type { Resources } from "../../../src/api/fields/resources.ts";
 
 type PassedThrough = Readonly<Record<string, unknown>>;
 

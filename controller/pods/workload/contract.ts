@@ -3,7 +3,14 @@
 import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
-import type { Deployment, LeaderWorkerSet, NetworkPolicy, PodDisruptionBudget, PodMonitor, ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
+import type {
+  Deployment,
+  LeaderWorkerSet,
+  NetworkPolicy,
+  PodDisruptionBudget,
+  PodMonitor,
+  ResourceClaimTemplate,
+} from "../../../src/kube/workload-objects.ts";
 
 export type Term = { readonly matchExpressions?: readonly object[]; readonly [key: string]: unknown };
 

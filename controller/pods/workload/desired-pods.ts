@@ -8,7 +8,11 @@ import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import { ANNOTATION_RENDERED_FOR, ANNOTATION_RESTARTED_AT } from "../../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { sortedNames } from "../../../src/api/inference-service/model-names.ts";
-import { modelNamesOf, type Naming, speculativeDecodingOf } from "../../../src/api/inference-service/roles.ts";
+import {
+  modelNamesOf,
+  type Naming,
+  speculativeDecodingOf,
+} from "../../../src/api/inference-service/roles.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { newestRevision, parseRevisionData } from "../../../src/capacity/revision-data.ts";
 import { revisionContentOf } from "../../../src/capacity/template.ts";

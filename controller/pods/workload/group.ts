@@ -1,11 +1,21 @@
 /** Builds the LeaderWorkerSet of a service whose model is served by groups of pods. Pure; throws only MetalbridgeError. */
 
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { ANNOTATION_EXCLUSIVE_TOPOLOGY, ANNOTATION_IN_FLIGHT, LABEL_SERVICE, LABEL_WORKER_OF } from "../../../src/api/group.ts";
+import {
+  ANNOTATION_EXCLUSIVE_TOPOLOGY,
+  ANNOTATION_IN_FLIGHT,
+  LABEL_SERVICE,
+  LABEL_WORKER_OF,
+} from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { groupName } from "../../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels, familyLabels } from "../../../src/api/owned.ts";
-import { type GroupRuntime, LEADER_POD, type PodGroup, workerAddresses } from "../../../src/engines/contract/group.ts";
+import { familyLabels, MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
+import {
+  type GroupRuntime,
+  LEADER_POD,
+  type PodGroup,
+  workerAddresses,
+} from "../../../src/engines/contract/group.ts";
 import type { PodRuntime } from "../../../src/engines/contract/pod.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Container, LeaderWorkerSet, PodTemplate } from "../../../src/kube/workload-objects.ts";

@@ -3,6 +3,7 @@ import { canonicalQuantity } from "../../../src/api/fields/quantity.ts";
 import { API_VERSION, LABEL_MODEL, LABEL_MODEL_CACHE } from "../../../src/api/group.ts";
 import type { ObjectMeta } from "../../../src/api/metadata.ts";
 import type { Model } from "../../../src/api/model.ts";
+import { familyLabels } from "../../../src/api/owned.ts";
 import type { Container, Job, NetworkPolicy } from "../../../src/kube/workload-objects.ts";
 import { FETCH_EXIT } from "../../../src/models/fetch-result.ts";
 import { CREDENTIAL_ENV_PREFIX } from "../../../src/models/source/credentials.ts";
@@ -10,9 +11,8 @@ import { kindOf, type ModelSource, type RemoteSource } from "../../../src/models
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../../../src/models/source/networks.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import { type CacheSettings, type MountedWeights, POD_USER } from "./contract.ts";
-import { UNPRIVILEGED, WITHOUT_MESH } from "./one-shot-pod.ts";
-import { familyLabels } from "../../../src/api/owned.ts";
 import { mountLabelOf, withMounts } from "./mount-affinity.ts";
+import { UNPRIVILEGED, WITHOUT_MESH } from "./one-shot-pod.ts";
 
 export interface CacheVolumeSpec {
   readonly at: "volume";

@@ -1,7 +1,16 @@
 /** The very container of an Ollama service and its probes, with the real Ollama in the place of the image. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, chownSync, copyFileSync, mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync } from "node:fs";
+import {
+  appendFileSync,
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  symlinkSync,
+} from "node:fs";
 import path from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import type { Container } from "../../../src/kube/workload-objects.ts";

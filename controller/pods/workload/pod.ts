@@ -1,17 +1,23 @@
 /** Builds the pod template of a service: its metadata, and everything around the engine's container. Pure. */
-import { ANNOTATION_IN_FLIGHT, ANNOTATION_RESTARTED_AT, ENGINE_CONTAINER, GATE_PLACEMENT, IN_FLIGHT_NEEDS_KEY } from "../../../src/api/group.ts";
+import {
+  ANNOTATION_IN_FLIGHT,
+  ANNOTATION_RESTARTED_AT,
+  ENGINE_CONTAINER,
+  GATE_PLACEMENT,
+  IN_FLIGHT_NEEDS_KEY,
+} from "../../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
-import { isOwnKey, MANAGED_BY, ownerLabels, familyLabels } from "../../../src/api/owned.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { familyLabels, isOwnKey, MANAGED_BY, ownerLabels } from "../../../src/api/owned.ts";
 import type { PodRuntime } from "../../../src/engines/contract/pod.ts";
 import type { Container, PodSpec, PodTemplate } from "../../../src/kube/workload-objects.ts";
 import { POD_USER, type PodFlavors, type PodsSettings, type Term } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
+import { mountLabelOf, withMounts } from "./mount-affinity.ts";
 import { priorityClassName } from "./priorities.ts";
 import { queueAnnotations, queueLabels } from "./queue-labels.ts";
 import type { Files } from "./volumes.ts";
-import type { Model } from "../../../src/api/model.ts";
-import { mountLabelOf, withMounts } from "./mount-affinity.ts";
 
 /**
  * Groups that own the device files of AMD and Intel GPUs on nodes: video, and render by the numbers of Debian, Ubuntu and Red

@@ -5,7 +5,7 @@ import { isAutoscaled } from "../../../src/api/inference-service/autoscaling.ts"
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { sortedNames } from "../../../src/api/inference-service/model-names.ts";
 import { keyOf, serviceName } from "../../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels, familyLabels } from "../../../src/api/owned.ts";
+import { familyLabels, MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
 import { revisionHistoryLimit, toEngineSettings } from "../../../src/capacity/template.ts";
 import type { PodCommand, PodInput, PodRuntime } from "../../../src/engines/contract/pod.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";

@@ -4,6 +4,7 @@ import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
+import { autoscalingWithBackend } from "../../../src/capacity/backend.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
 import { type Rejection, rejectedCondition } from "../../frame/apply/rejection.ts";
@@ -14,7 +15,6 @@ import type { ControllerPorts } from "../../frame/ports.ts";
 import { type AutoscalingSettings, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
 import type { LiveService } from "../../frame/service/path.ts";
 import { type LoadGauges, planScaler, type ScalerPlan } from "./scaler.ts";
-import { autoscalingWithBackend } from "../../../src/capacity/backend.ts";
 
 export interface ScalingPorts extends ControllerPorts {
   /** Read in each pass, because another adapter may take external.metrics.k8s.io. */

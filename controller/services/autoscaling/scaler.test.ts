@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import { loadGaugesOf, scalingConditions, stepsOfScaler, planScaling } from "./scale.ts";
+import { loadGaugesOf, planScaling, scalingConditions, stepsOfScaler } from "./scale.ts";
 import { planScaler, type ScalerInput } from "./scaler.ts";
 
 const vllm = engineDescription("vllm")?.pod?.metrics;

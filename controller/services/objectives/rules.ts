@@ -4,7 +4,11 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { metadataOf } from "../../../src/api/owned.ts";
 import { FIRST_BYTE_METRIC, LATENCY_BUCKETS, REQUESTS_METRIC } from "../../../src/gateway/indicators.ts";
 import { boundText } from "../../../src/http/metrics/render.ts";
-import type { PrometheusRule, PrometheusRuleEntry, ServiceLevelObjective } from "../../../src/kube/workload-objects.ts";
+import type {
+  PrometheusRule,
+  PrometheusRuleEntry,
+  ServiceLevelObjective,
+} from "../../../src/kube/workload-objects.ts";
 import type { RuleLabels } from "./config.ts";
 
 type Slo = NonNullable<InferenceService["spec"]["slo"]>;

@@ -5,8 +5,19 @@ import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.
 import { engineDescription } from "../../../src/engines/registry.ts";
 import { SERVICE_HEADER } from "../../../src/gateway/headers.ts";
 import type { PublicNames } from "../../../src/gateway/public-names.ts";
-import type { AIGatewayRoute, AIGatewayRouteRule, AIServiceBackend, BackendTrafficPolicy, GatewayBackend } from "../../../src/kube/gateway-objects.ts";
-import { AI_GATEWAY_ROUTES, AI_SERVICE_BACKENDS, BACKEND_TRAFFIC_POLICIES, GATEWAY_BACKENDS } from "../../../src/kube/kinds.ts";
+import type {
+  AIGatewayRoute,
+  AIGatewayRouteRule,
+  AIServiceBackend,
+  BackendTrafficPolicy,
+  GatewayBackend,
+} from "../../../src/kube/gateway-objects.ts";
+import {
+  AI_GATEWAY_ROUTES,
+  AI_SERVICE_BACKENDS,
+  BACKEND_TRAFFIC_POLICIES,
+  GATEWAY_BACKENDS,
+} from "../../../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
 import type { GatewayName, RouteSettings } from "./config.ts";
 import type { RouteEndpoint } from "./endpoints.ts";

@@ -24,6 +24,6 @@ export function decodeAnswered(message: Buffer): readonly AnsweredRequest[] {
   );
 }
 
-function within(message: Buffer, wanted: number): readonly Buffer[] {
-  return [...readFields(message)].flatMap(({ field, bytes }) => (field === wanted ? [bytes] : []));
+function within(message: Buffer, at: number): readonly Buffer[] {
+  return [...readFields(message)].flatMap(({ field, bytes }) => (field === at ? [bytes] : []));
 }

@@ -24,7 +24,7 @@ export function frame(message: Buffer): Buffer {
   return Buffer.concat([header, message]);
 }
 
-/** Opens the answer to a stream of Envoy, and calls `onMessage` for each message. A message that is too large ends the stream. */
+/** Opens the response to a stream of Envoy, and calls `onMessage` for each message. A message that is too large ends the stream. */
 export function readFrames(stream: ServerHttp2Stream, onMessage: (message: Buffer) => void): void {
   let received: Buffer = Buffer.alloc(0);
   stream.respond({ ":status": 200, "content-type": "application/grpc" });

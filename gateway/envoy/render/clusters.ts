@@ -21,7 +21,7 @@ const KEPT = { idle_timeout: "2s" };
 const UNACKNOWLEDGED = { level: 6, name: 18, int_value: 5_000, state: "STATE_PREBIND" };
 
 export interface EnvoyClusterOptions {
-  /** Of Envoy. */
+  /** Envoy runs on it. */
   readonly platform: NodeJS.Platform;
   readonly decideSocket: string;
   readonly maxBodyBytes: number;

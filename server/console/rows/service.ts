@@ -13,7 +13,14 @@ import { tokensPerRequest } from "../../../src/engines/contract/pod.ts";
 import { hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
 import { downloadWord } from "../../../src/verdicts/download.ts";
 import { phaseSince } from "../../../src/verdicts/replica.ts";
-import { attentionOf, type BadCondition, type CommandNames, conditionFinding, endsByItself, type Finding } from "./attention.ts";
+import {
+  attentionOf,
+  type BadCondition,
+  type CommandNames,
+  conditionFinding,
+  endsByItself,
+  type Finding,
+} from "./attention.ts";
 
 export interface ServiceObjects {
   readonly service: InferenceService;

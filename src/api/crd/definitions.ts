@@ -6,11 +6,26 @@ import { hostSchema } from "../host.ts";
 import { hostJoinRequestSchema } from "../host-join-request.ts";
 import { inferenceReplicaSchema } from "../inference-replica.ts";
 import { inferenceServiceSchema } from "../inference-service/index.ts";
-import { BACKEND_RUNTIMES, HOST_JOIN_REQUESTS, HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../kinds.ts";
+import {
+  BACKEND_RUNTIMES,
+  HOST_JOIN_REQUESTS,
+  HOSTS,
+  INFERENCE_REPLICAS,
+  INFERENCE_SERVICES,
+  MODELS,
+} from "../kinds.ts";
 import type { ApiKind } from "../metadata.ts";
 import { modelSchema } from "../model.ts";
 import { HOST_NAME_MAX, REPLICA_NAME_MAX, SERVICE_NAME_MAX } from "../names.ts";
-import { backendRuntimeColumns, hostColumns, joinRequestColumns, modelColumns, type PrinterColumn, replicaColumns, serviceColumns } from "./columns.ts";
+import {
+  backendRuntimeColumns,
+  hostColumns,
+  joinRequestColumns,
+  modelColumns,
+  type PrinterColumn,
+  replicaColumns,
+  serviceColumns,
+} from "./columns.ts";
 import { type CelRule, type StructuralSchema, toStructuralSchema } from "./structural.ts";
 
 /** Validation rules at the root of each kind. Only root rules can validate metadata.name. */

@@ -12,6 +12,7 @@ import { engineErrors } from "./engine.ts";
 import { gatewayErrors } from "./gateway.ts";
 import { idleErrors } from "./idle.ts";
 import { installErrors } from "./install.ts";
+import { objectiveErrors } from "./objectives.ts";
 import { placementErrors } from "./placement.ts";
 import { podErrors } from "./pods.ts";
 import { remoteErrors } from "./remote.ts";
@@ -19,7 +20,6 @@ import { replicaErrors } from "./replica.ts";
 import { rolloutErrors } from "./rollout.ts";
 import { routeErrors } from "./routes.ts";
 import { sourceErrors } from "./source.ts";
-import { objectiveErrors } from "./objectives.ts";
 
 const sections = [
   sourceErrors,

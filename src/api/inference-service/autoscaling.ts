@@ -1,8 +1,8 @@
 /** Autoscaling of a service, on hosts and in pods. */
 import { z } from "zod";
 import { stringMap } from "../fields/kubernetes.ts";
-import { int32, localReference, nonEmpty } from "../fields/shared.ts";
 import { behaviorSchema, metricsSchema } from "../fields/scaling-metrics.ts";
+import { int32, localReference, nonEmpty } from "../fields/shared.ts";
 
 /** Every watcher of services caches them. */
 const METADATA_LIMITS = { valueLength: 4096, totalLength: 4096 };

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { conditionsSchema } from "../conditions.ts";
 import { modeSchema } from "../engine-settings.ts";
+import { modelOrigin } from "../fields/model-origin.ts";
 import { totalPerformanceSchema } from "../fields/performance.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
 import { bytes, hostName, nonEmpty, summaryFields, timestamp } from "../fields/shared.ts";
@@ -9,7 +10,6 @@ import { flavorStatusSchema } from "../flavors.ts";
 import { LORA_ADAPTERS_MAX } from "../inference-replica.ts";
 import { MODEL_NAMES_MAX } from "./endpoint.ts";
 import { idleStatusSchema } from "./idle.ts";
-import { modelOrigin } from "../fields/model-origin.ts";
 
 export const SERVICE_PHASES = [
   "Pending",

@@ -8,10 +8,10 @@ import type { ProgramSpec } from "../../api/fields/program.ts";
 import type { Runtime } from "../../api/fields/runtimes.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import type { EngineArguments } from "./arguments.ts";
 import type { ClaimEstimator } from "./claims.ts";
 import type { GroupRuntime } from "./group.ts";
 import type { PodRuntime } from "./pod.ts";
-import type { EngineArguments } from "./arguments.ts";
 
 export interface EngineDescription {
   readonly runtime: Runtime;

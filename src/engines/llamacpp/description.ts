@@ -5,11 +5,11 @@ import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { type GroupRuntime, LEADER_POD, type PodGroup, workerAddresses } from "../contract/group.ts";
 import type { PodInput } from "../contract/pod.ts";
+import { LLAMACPP_ARGUMENTS } from "./arguments.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 import { llamacppClaims } from "./claims.ts";
 import { llamacppPod, llamaServer, toServerInput, WITHOUT_BACKTRACE } from "./pod.ts";
 import { LLAMACPP_SETTINGS } from "./settings.ts";
-import { LLAMACPP_ARGUMENTS } from "./arguments.ts";
 
 const RPC_PORT = 50_052;
 

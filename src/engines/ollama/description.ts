@@ -2,9 +2,9 @@
 import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { ollamaClaims } from "./claims.ts";
+import { ollamaPod } from "./pod.ts";
 import { OLLAMA_ROUTES } from "./routes.ts";
 import { OLLAMA_SETTINGS } from "./settings.ts";
-import { ollamaPod } from "./pod.ts";
 
 export const ollama: EngineDescription = {
   runtime: "ollama",

@@ -8,7 +8,7 @@ import { OLLAMA_SETTINGS, ollamaSettings, SERVER_ENVIRONMENT } from "./settings.
 
 const VERSION = "0.17.4";
 const MODELS = "/tmp/ollama/models";
-/** What Ollama takes as a name without a host: an optional namespace, the model, and an optional tag. */
+/** A name that Ollama takes without a host: an optional namespace, the model, and an optional tag. */
 const NAME = /^([A-Za-z0-9_][\w-]{0,79}\/)?[A-Za-z0-9_][\w.-]{0,79}(:[A-Za-z0-9_][\w.-]{0,79})?$/;
 
 export const ollamaPod: PodRuntime = {
@@ -100,7 +100,7 @@ function scriptOf(script: string, { address, port }: PodInput, args: readonly st
   return ["/bin/bash", "-c", `${ASK}${script}`, "ollama", host, String(port), ...args];
 }
 
-/** The image has no HTTP client. `last` is the last line of the response, which tells whether a pull or a creation succeeded. */
+/** The image has no HTTP client. `last` is the last line of the response, which shows whether a pull or a creation succeeded. */
 const ASK = `export LC_ALL=C
 host=$1 port=$2
 shift 2
@@ -169,11 +169,11 @@ mkdir -p "$models/blobs"
 ollama serve &
 server=$!
 prepare "$@" &
-keeper=$!
+preparing=$!
 trap 'kill "$server" 2>/dev/null' TERM INT
-while kill -0 "$server" && kill -0 "$keeper"; do wait -n "$server" "$keeper"; done 2>/dev/null
+while kill -0 "$server" && kill -0 "$preparing"; do wait -n "$server" "$preparing"; done 2>/dev/null
 kill "$server" 2>/dev/null && failed=1
-kill "$keeper" 2>/dev/null
+kill "$preparing" 2>/dev/null
 wait "$server"
 exit "\${failed:-$?}"
 `;

@@ -3,7 +3,7 @@ import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { omlxClaims } from "./claims.ts";
 import { OMLX_ROUTES } from "./routes.ts";
-import { OMLX_SETTINGS, OMLX_ARGUMENTS } from "./settings.ts";
+import { OMLX_ARGUMENTS, OMLX_SETTINGS } from "./settings.ts";
 
 export const omlx: EngineDescription = {
   runtime: "omlx",

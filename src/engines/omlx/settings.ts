@@ -1,8 +1,8 @@
 /** Settings of a service in oMLX: some apply to a model, the others to the server. Pure. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
-import { contextOfRequest, ownModelName, serverNameOf } from "../contract/shared-daemon.ts";
 import type { EngineArguments } from "../contract/arguments.ts";
+import { contextOfRequest, ownModelName, serverNameOf } from "../contract/shared-daemon.ts";
 
 /** Fields of InferenceService.spec that oMLX honors; SpecHonored lists the others. */
 export const OMLX_SETTINGS = [

@@ -1,8 +1,14 @@
 /** SGLang, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
-import { type GroupRuntime, groupSizes, LEADER_ADDRESS, type PodGroup, WORKER_INDEX } from "../contract/group.ts";
+import {
+  type GroupRuntime,
+  groupSizes,
+  LEADER_ADDRESS,
+  type PodGroup,
+  WORKER_INDEX,
+} from "../contract/group.ts";
 import type { PodCommand, PodInput } from "../contract/pod.ts";
-import { givenSizes, sglangPod, sglangServer, SGLANG_ARGUMENTS } from "./pod.ts";
+import { givenSizes, SGLANG_ARGUMENTS, sglangPod, sglangServer } from "./pod.ts";
 
 const RENDEZVOUS_PORT = 20_000;
 

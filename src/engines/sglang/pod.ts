@@ -2,8 +2,16 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { requestedNames } from "../../api/inference-service/model-names.ts";
-import { flagsOf, hubWeights, type PodCommand, type PodInput, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
 import { argumentsOfConfig } from "../contract/arguments.ts";
+import {
+  flagsOf,
+  hubWeights,
+  type PodCommand,
+  type PodInput,
+  type PodRuntime,
+  parallelSizes,
+  tokensPerRequest,
+} from "../contract/pod.ts";
 
 type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 

@@ -1,7 +1,8 @@
 /** Hugging Face's Text Generation Inference, in pods. */
+
+import { argumentsOfConfig } from "../contract/arguments.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { flagsOf, hubWeights, type PodRuntime, requireChatMode, tokensPerRequest } from "../contract/pod.ts";
-import { argumentsOfConfig } from "../contract/arguments.ts";
 
 /** Text Generation Inference as a pod. Arguments are those of 3.3. */
 const tgiPod: PodRuntime = {

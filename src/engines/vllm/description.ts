@@ -1,8 +1,14 @@
 /** vLLM, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
-import { type GroupRuntime, groupSizes, LEADER_ADDRESS, type PodGroup, WORKER_INDEX } from "../contract/group.ts";
+import {
+  type GroupRuntime,
+  groupSizes,
+  LEADER_ADDRESS,
+  type PodGroup,
+  WORKER_INDEX,
+} from "../contract/group.ts";
 import type { PodCommand, PodInput } from "../contract/pod.ts";
-import { vllmPod, vllmServe, VLLM_ARGUMENTS } from "./pod.ts";
+import { VLLM_ARGUMENTS, vllmPod, vllmServe } from "./pod.ts";
 
 /** vLLM over several pods, with its own process group: every pod runs the server, and only the first one opens HTTP. */
 const vllmGroup: GroupRuntime = {

@@ -1,7 +1,7 @@
 /** Metrics of models and GPUs that more than one part reports, and their names in FlexInfer. */
 import type { MetricFamily, MetricSample } from "./family.ts";
-import { createTally } from "./tally.ts";
 import { createHistograms, type LabeledHistograms } from "./histogram.ts";
+import { createTally } from "./tally.ts";
 
 const MODEL_LABELS = ["model", "backend", "node"] as const;
 

@@ -1,6 +1,11 @@
 /** Resolves a source and the file selection of a Model to files with addresses, for the controller and for hosts. */
 import { MetalbridgeError } from "../../api/errors.ts";
-import { type FileSelector, type SelectedFiles, selectFiles, isExcluded } from "../../models/source/select.ts";
+import {
+  type FileSelector,
+  isExcluded,
+  type SelectedFiles,
+  selectFiles,
+} from "../../models/source/select.ts";
 import type { OpenSource } from "../remote-source.ts";
 
 export interface RemoteFile {

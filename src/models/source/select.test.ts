@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { selectFiles, type FileSelector } from "./select.ts";
+import { type FileSelector, selectFiles } from "./select.ts";
 
 const shown = "org/repo at main";
 

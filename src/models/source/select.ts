@@ -128,11 +128,13 @@ function nothingFound(
   code: "SourceNotFound" | "SourceIsNotAModel",
   message: string,
   { excluded }: Candidates,
-  isWanted: (name: string) => boolean,
+  isSelected: (name: string) => boolean,
   selector: FileSelector,
 ): MetalbridgeError {
-  const wanted = excluded.filter(isWanted);
-  return wanted.length === 0 ? new MetalbridgeError(code, message) : filesExcluded(message, wanted, selector);
+  const selected = excluded.filter(isSelected);
+  return selected.length === 0
+    ? new MetalbridgeError(code, message)
+    : filesExcluded(message, selected, selector);
 }
 
 /** `*` is any text, slashes too, as in other tools of the hubs; `?` any character. Linear in what is common, never exponential. */

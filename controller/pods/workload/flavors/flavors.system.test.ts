@@ -5,6 +5,8 @@
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Flavor } from "../../../../src/api/flavors.ts";
+import type { Model } from "../../../../src/api/model.ts";
+import { flavorsOf } from "../../../../src/capacity/flavors/narrow.ts";
 import type { Node, Pod, ResourceClaim } from "../../../../src/kube/workload-objects.ts";
 import { type NodeOffer, startKarpenter, whyNoKarpenter } from "../../../../test/bed/karpenter.ts";
 import { whyNoSimulatedNodes } from "../../../../test/bed/kwok.ts";
@@ -16,8 +18,6 @@ import { priorityClasses } from "../priorities.ts";
 import { buildWorkload } from "../workload.ts";
 import { withStage } from "./build.ts";
 import { stageContext, stageOf } from "./stage.ts";
-import type { Model } from "../../../../src/api/model.ts";
-import { flavorsOf } from "../../../../src/capacity/flavors/narrow.ts";
 
 const why = whyNoSimulatedNodes() ?? whyNoKarpenter();
 const NS = "team-a";

@@ -1,4 +1,4 @@
-/** As many clients as a service has slots: each request waits until the gateway knows that the one before it has ended. */
+/** As many clients as a service has slots: each request waits until the gateway knows that the one before it has finished. */
 import { INFERENCE_SERVICES } from "../../../../src/api/kinds.ts";
 import { must } from "../../../../test/bed/must.ts";
 import { type GatewayBed, serveAt } from "../../beds/gateway.ts";

@@ -1,4 +1,6 @@
 /** What the reader has chosen to deploy, and the objects that it means. Pure. */
+
+import { quantizationIn, quantizationOf } from "../../../../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import { resolveWeights, type WeightsRef } from "../../../../fitness/catalog/weights.ts";
 import type { MetalbridgeError } from "../../../../src/api/errors.ts";
@@ -7,7 +9,6 @@ import type { Model } from "../../../../src/api/model.ts";
 import { placeReason, type UsableMachines, usableMachines } from "../../../../src/capacity/runs-on.ts";
 import { deployedModel, deployedService, deploymentName } from "../../../../src/models/deployment.ts";
 import { parseSource } from "../../../../src/models/source/parse.ts";
-import { quantizationIn, quantizationOf } from "../../../../fitness/catalog/quantizations.ts";
 
 export interface Choice {
   readonly from: "catalog" | "source";

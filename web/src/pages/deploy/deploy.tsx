@@ -14,7 +14,16 @@ import { Dialog } from "../../parts/dialogs.tsx";
 import { MemoryHelp } from "../../parts/machines.tsx";
 import { Failure, Skeleton } from "../../parts/notices.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
-import { type Choice, type Deployment, deploymentOf, type Meaning, meaningOf, placeOf, questionOf, type YamlState } from "./choice.ts";
+import {
+  type Choice,
+  type Deployment,
+  deploymentOf,
+  type Meaning,
+  meaningOf,
+  placeOf,
+  questionOf,
+  type YamlState,
+} from "./choice.ts";
 import { DeployForm } from "./form.tsx";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import type { DeployYamlProps } from "./yaml-fields.tsx";
