@@ -110,8 +110,12 @@ const UNLIMITED: KeyLimits = {};
 export function createLimits(ports: LimitsPorts): Limits {
   const { gateways, spent, shared } = ports;
   const own = createOwnCounters();
-  const admitHere = (key: LimitedKey, requestId: string, nowMs: number): Admission => {
+  const admitHere = async (key: LimitedKey, requestId: string, nowMs: number): Promise<Admission> => {
     const share = shareOf(key.limits, gateways());
+    const isConcurrent = (refusal: Admission | undefined) =>
+      refusal?.at === "refused" && refusal.limit === "concurrentRequests";
+    // The message about the request before this one may have arrived with it, on another socket.
+    if (isConcurrent(own.check(key, share, nowMs))) await new Promise(setImmediate);
     const refusal = own.check(key, share, nowMs);
     if (refusal !== undefined) return refusal;
     own.begin(key, share, requestId, nowMs);

@@ -11,6 +11,8 @@ import {
   tokensOf,
 } from "./finished-requests.ts";
 import { createRequestMetrics } from "./metrics.ts";
+import type { Outcome } from "./requests.ts";
+import type { TracedRequest } from "./telemetry/span.ts";
 
 const nothing = () => {};
 const quiet: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing, child: () => quiet };
@@ -104,13 +106,27 @@ test("a refusal counts as a failed request of the service that is its cause, and
   expect([...metrics.refusals.samples()]).toHaveLength(3);
 });
 
-test("the time to the first byte of a server error, which is often short, is not counted", () => {
+test("the time to the first byte of a failure, which is often short, is not counted; a second try names who answered", () => {
   const metrics = createRequestMetrics();
-  const requests = { end: () => true };
-  const process = createFinishedRequests({ requests, metrics, onUsage: nothing, log: quiet });
+  const ended: Outcome[] = [];
+  const requests = {
+    end: (_: string, __: string, outcome?: Outcome) => {
+      if (outcome !== undefined) ended.push(outcome);
+      return true;
+    },
+  };
+  const usage: TracedRequest[] = [];
+  const process = createFinishedRequests({
+    requests,
+    metrics,
+    hostOf: (_, address) => ({ "192.0.2.2:1": "mac-2" })[address],
+    onUsage: (one) => void usage.push(one),
+    log: quiet,
+  });
   const ticket = encodeAssignment({ caller: "k", model: "apps/chat", host: "mac-1", waitedMs: 0 });
-  const line = (status: number) =>
+  const line = (status: number, more: object = {}) =>
     JSON.stringify({
+      ...more,
       id: "1",
       ticket,
       status,
@@ -121,8 +137,17 @@ test("the time to the first byte of a server error, which is often short, is not
       firstByte: 5,
       usage: {},
     });
-  process([line(200), line(404), line(503)]);
+  process([line(200), line(404), line(429), line(503)]);
   const counted = (one: "duration" | "firstByte") =>
     metrics[one].get("apps/chat")?.histogram.counts.reduce((sum, count) => sum + count, 0);
-  expect([counted("duration"), counted("firstByte")]).toEqual([3, 2]);
+  expect([counted("duration"), counted("firstByte")]).toEqual([4, 2]);
+  // Each of these is one request, at the replica that answered.
+  expect(usage.map(({ host }) => host)).toEqual(["mac-1", "mac-1", "mac-1", "mac-1"]);
+  process([
+    line(200, { attempts: 2, endpoint: "192.0.2.2:1" }),
+    line(503, { attempts: 2, endpoint: "192.0.2.3:1" }),
+  ]);
+  expect(usage.slice(4).map(({ host }) => host)).toEqual(["mac-2", "mac-1"]);
+  expect(ended.map(({ hasFailed }) => hasFailed)).toEqual([false, false, false, false, true, true]);
+  expect([...metrics.secondTries.samples()].map(({ value }) => value)).toEqual([2]);
 });

@@ -1,16 +1,19 @@
 /** Finished requests, from Envoy's access log: ends each, charges its tokens, and updates the metrics. */
+import { isServiceFailure } from "../src/gateway/indicators.ts";
 import type { Log } from "../src/util/ports.ts";
 import { decodeAssignment } from "./decide/assignment.ts";
 import { type Refusal, statusOf } from "./decide/dialect.ts";
 import { type FinishedRequest, parseAccessLogLine } from "./envoy/access-log.ts";
 import type { TokenUsage } from "./limits/limits.ts";
 import { modelLabelsOf, observeByModel, type RequestMetrics } from "./metrics.ts";
-import type { Requests } from "./requests.ts";
+import { FAILED_STATUS, type Requests } from "./requests.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
 
 export interface FinishedRequestsPorts {
   readonly requests: Pick<Requests, "end">;
   readonly metrics: RequestMetrics;
+  /** Host or node of a replica of a service, by its address. */
+  readonly hostOf: (model: string, address: string) => string | undefined;
   /** Called for each request that was assigned to a replica. */
   readonly onUsage: (request: TracedRequest) => void;
   readonly log: Log;
@@ -29,20 +32,23 @@ export function createFinishedRequests(ports: FinishedRequestsPorts): (lines: re
   };
 }
 
-function finish(finished: FinishedRequest, { requests, metrics, onUsage }: FinishedRequestsPorts): void {
-  const { requestId, status, durationMs, firstByteMs } = finished;
+function finish(finished: FinishedRequest, ports: FinishedRequestsPorts): void {
+  const { requests, metrics, hostOf, onUsage } = ports;
+  const { requestId, status, durationMs, firstByteMs, attempts, endpoint = "" } = finished;
   const assignment = finished.ticket === undefined ? undefined : decodeAssignment(finished.ticket);
   // Without an assignment, the client left between the decision and the replica, or the request was refused.
   const tokens = assignment === undefined ? NO_TOKENS : tokensOf(finished);
-  const hasFailed = hasReplicaFailed(finished);
+  const isSecond = attempts > 1;
+  const hasFailed = isSecond || hasReplicaFailed(finished);
   requests.end(requestId, "finished", { tokens, tokensPerSecond: requestSpeedOf(finished), hasFailed });
   if (assignment === undefined) return;
-  const { caller, model, host, waitedMs, traceParent } = assignment;
+  const { caller, model, waitedMs, traceParent } = assignment;
+  const host = (isSecond ? hostOf(model, endpoint) : undefined) ?? assignment.host;
   metrics.requests.add({ ...modelLabelsOf(model), code: String(status) });
-  if (finished.attempts > 1) metrics.secondTries.add(modelLabelsOf(model));
+  if (isSecond) metrics.secondTries.add(modelLabelsOf(model));
   observeByModel(metrics.duration, model, durationMs / 1_000);
   observeByModel(metrics.wait, model, waitedMs / 1_000);
-  if (firstByteMs !== undefined && status < 500)
+  if (firstByteMs !== undefined && !isServiceFailure(status))
     observeByModel(metrics.firstByte, model, firstByteMs / 1_000);
   onUsage({ caller, model, host, tokens, finished, traceParent });
 }
@@ -91,7 +97,7 @@ export function requestSpeedOf({ tokens, durationMs }: FinishedRequest): number 
 const FAILURES = new Set(["UF", "UC", "UR", "UH", "URX"]);
 
 export function hasReplicaFailed({ flags = "", status }: FinishedRequest): boolean {
-  return (status === 0 || status >= 502) && flags.split(",").some((flag) => FAILURES.has(flag));
+  return (status === 0 || status >= FAILED_STATUS) && flags.split(",").some((flag) => FAILURES.has(flag));
 }
 
 /** Warns about replicas whose certificate cannot be verified: once per service, until a replica answers. */

@@ -132,7 +132,14 @@ function createGateway(ports: Ports) {
   const { limits, bodies, onUsage, readFrom, readUpTo } = accounting;
   const demand = createDemandReporter({ ...ports, ...names });
   const requests = new Requests({ queues, limits, bodies, onAdmitted: demand.note, clock });
-  const finish = createFinishedRequests({ requests, metrics, onUsage, log });
+  const finish = createFinishedRequests({
+    requests,
+    metrics,
+    hostOf: (model, address) =>
+      models.get(model)?.endpoints.find((endpoint) => endpoint.address === address)?.host,
+    onUsage,
+    log,
+  });
   const envoy = createEnvoyProxy({
     ...ports,
     decideSocket: decideSocket(config),

@@ -87,7 +87,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   {
     name: "metalbridge_gateway_second_tries_total",
     type: "counter",
-    help: "Requests that a second replica has answered, because the first one failed before its first byte.",
+    help: "Requests that were tried a second time, because their replica failed before the first byte.",
     labels: MODEL,
     read: ({ metrics }) => metrics.secondTries.samples(),
   },

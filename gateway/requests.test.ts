@@ -92,12 +92,20 @@ test("an answered request frees its slot, and its line returns the rest", async 
   expect(requests.inFlight).toBe(1);
 });
 
-test.each([0, 500, 503])("status %d keeps the slot until the line says what failed", async (status) => {
+test.each([0, 502, 503])("status %d keeps the slot until the line says what failed", async (status) => {
   const { requests, start } = rig({ addresses: ADDRESSES });
   await start("1");
   requests.answered("1", status);
   expect(requests.inFlight).toBe(1);
   requests.end("1", "finished", { tokens: NO_TOKENS, hasFailed: true });
+  expect(await start("2")).toMatchObject({ addresses: ["b:1"] });
+});
+
+test("the replica of a request that another one has answered is avoided, and gets no speed from it", async () => {
+  const { requests, start } = rig({ addresses: ADDRESSES, slots: 2 });
+  expect(await start("1")).toMatchObject({ addresses: ["a:1", "b:1"] });
+  requests.answered("1", 200);
+  requests.end("1", "finished", { tokens: NO_TOKENS, tokensPerSecond: 1_000, hasFailed: true });
   expect(await start("2")).toMatchObject({ addresses: ["b:1"] });
 });
 

@@ -30,6 +30,7 @@ export type EndReason =
 export interface Outcome {
   readonly tokens: TokenUsage;
   readonly tokensPerSecond?: number | undefined;
+  /** The replica of its slot failed, even if another one has answered. */
   readonly hasFailed: boolean;
 }
 
@@ -81,7 +82,7 @@ const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimate
 const NO_OUTCOME: Outcome = { tokens: NO_TOKENS, hasFailed: false };
 
 /** From this status on, a response may be that of Envoy for a replica that failed. */
-const FAILED_STATUS = 500;
+export const FAILED_STATUS = 502;
 /** A slot must not stay taken forever if Envoy's count of requests is wrong. */
 const MAX_REQUEST_MS = 4 * 3_600_000;
 /** Age at which Envoy is asked whether it still has a request: a request that waits for its slot must get it within 30 s. */
@@ -157,8 +158,10 @@ export class Requests {
     const { share, slot } = attempt;
     if (slot === undefined) attempt.leaving.abort();
     else {
+      if (hasFailed) slot.queue.avoid(slot.address);
       this.#free(share, slot, hasFailed);
-      if (tokensPerSecond !== undefined) slot.queue.measured(slot.address, tokensPerSecond);
+      // After a failure, another replica has generated the tokens.
+      if (tokensPerSecond !== undefined && !hasFailed) slot.queue.measured(slot.address, tokensPerSecond);
     }
     return true;
   }

@@ -108,7 +108,7 @@ export function shown(text: string): string {
 
 /** Official clients time out after 10 minutes. */
 const MAX_WAIT_SECONDS = 590;
-const DEFAULT_WAIT_SECONDS = 300;
+export const DEFAULT_WAIT_SECONDS = 300;
 const SECONDS = /^\d{1,6}(\.\d{1,3})?$/;
 
 /** Reads `x-request-deadline`: seconds from now, or an RFC 3339 time. */

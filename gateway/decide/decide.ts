@@ -15,6 +15,7 @@ import { encodeAssignment } from "./assignment.ts";
 import {
   type Call,
   type CheckedRequest,
+  DEFAULT_WAIT_SECONDS,
   INFERENCE_PATHS,
   promptPrefix,
   readCall,
@@ -238,7 +239,8 @@ function slotRefusal(
       };
     case "timeout":
       return {
-        service: model.key,
+        // A caller who wants no long wait may find all replicas of a service busy that is well.
+        service: model.state === "ready" && waitSeconds < DEFAULT_WAIT_SECONDS ? undefined : model.key,
         code: "queue_timeout",
         message:
           model.state === "ready"

@@ -48,6 +48,22 @@ function play(limits: KeyLimits, steps: readonly { afterMs: number; isArrival: b
   return { counters, key, open, admittedAt, charged, nowMs, most };
 }
 
+test("a request that is answered leaves its place, and is charged even if thousands of keys came meanwhile", () => {
+  const counters = createOwnCounters();
+  const key = { id: "a", limits: { concurrentRequests: 1, tokensPerMinute: 100 } };
+  counters.begin(key, key.limits, "first", 0);
+  expect(counters.check(key, key.limits, 0)).toMatchObject({ limit: "concurrentRequests" });
+  expect(counters.leave("first")).toBe(key);
+  expect(counters.check(key, key.limits, 0)).toBeUndefined();
+  for (let index = 0; index < 3_000; index += 1) {
+    counters.begin({ id: `other-${index}`, limits: {} }, {}, `r${index}`, 0);
+    counters.end(`r${index}`, 0, 0);
+  }
+  expect(counters.end("first", 200, 0)).toBe(key);
+  expect(counters.check(key, key.limits, 0)).toMatchObject({ limit: "tokensPerMinute" });
+  expect(counters.leave("first")).toBeUndefined();
+});
+
 test("no sequence of requests exceeds the concurrent requests or, in any window, a minute's burst plus the rate", () => {
   fc.assert(
     fc.property(limitsArbitrary, stepsArbitrary, (limits, steps) => {

@@ -24,6 +24,8 @@ export interface OwnCounters {
 
 interface Counters {
   readonly inFlight: Set<string>;
+  /** Requests whose tokens are not charged yet. */
+  uncharged: number;
   requests: Bucket | undefined;
   tokens: Bucket | undefined;
   share: KeyLimits;
@@ -39,7 +41,13 @@ export function createOwnCounters(): OwnCounters {
   const byRequest = new Map<string, LimitedKey>();
   let sweepAt = SWEEP_FROM;
   const countersOf = (id: string, share: KeyLimits, nowMs: number): Counters => {
-    const found = byKey.get(id) ?? { inFlight: new Set(), requests: undefined, tokens: undefined, share };
+    const found = byKey.get(id) ?? {
+      inFlight: new Set(),
+      uncharged: 0,
+      requests: undefined,
+      tokens: undefined,
+      share,
+    };
     found.share = share;
     found.requests = refilled(found.requests, share.requestsPerMinute, nowMs);
     found.tokens = refilled(found.tokens, share.tokensPerMinute, nowMs);
@@ -57,6 +65,7 @@ export function createOwnCounters(): OwnCounters {
       byKey.set(key.id, counters);
       byRequest.set(requestId, key);
       counters.inFlight.add(requestId);
+      counters.uncharged += 1;
       if (counters.requests !== undefined) counters.requests = take(counters.requests, 1);
     },
     leave: (requestId) => {
@@ -70,6 +79,7 @@ export function createOwnCounters(): OwnCounters {
       if (counters === undefined) return undefined;
       byRequest.delete(requestId);
       counters.inFlight.delete(requestId);
+      counters.uncharged -= 1;
       counters.tokens = refilled(counters.tokens, counters.share.tokensPerMinute, nowMs);
       if (counters.tokens !== undefined) counters.tokens = take(counters.tokens, tokens);
       return key;
@@ -100,11 +110,11 @@ function waitOf(bucket: Bucket | undefined, perMinute: number | undefined): numb
   return bucket === undefined || perMinute === undefined ? 0 : waitMs(bucket, perMinute);
 }
 
-function hasRecovered({ inFlight, requests, tokens, share }: Counters, nowMs: number): boolean {
+function hasRecovered({ uncharged, requests, tokens, share }: Counters, nowMs: number): boolean {
   const isFull = (bucket: Bucket | undefined, perMinute: number | undefined) =>
     perMinute === undefined || (refilled(bucket, perMinute, nowMs)?.level ?? perMinute) >= perMinute;
   return (
-    inFlight.size === 0 && isFull(requests, share.requestsPerMinute) && isFull(tokens, share.tokensPerMinute)
+    uncharged === 0 && isFull(requests, share.requestsPerMinute) && isFull(tokens, share.tokensPerMinute)
   );
 }
 

@@ -37,11 +37,12 @@ function startGateway(url: string, answerMs = 20_000) {
   };
   const end = (ticket: string, tokensOut = 0) =>
     limits.ended(ticket, { ...NONE, tokensOut }, systemClock.nowMs());
+  const { answered } = limits;
   const dispose = async () => {
     ending.abort();
     shared.close();
   };
-  return { shared, lines, waits, ask, end, [Symbol.asyncDispose]: dispose };
+  return { shared, lines, waits, ask, answered, end, [Symbol.asyncDispose]: dispose };
 }
 
 async function startTwo(redis: RedisServer, answerMs?: number) {
@@ -72,6 +73,8 @@ test.skipIf(whyNoRedis !== undefined)(
     await vi.waitFor(async () => expect(await second.ask("a", many, "next")).toBe("admitted"), within);
     expect(await first.ask("a", many, "more")).toBe("concurrentRequests");
     expect(await first.ask("b", many, "other-key")).toBe("admitted");
+    second.answered("next");
+    await vi.waitFor(async () => expect(await first.ask("a", many, "after")).toBe("admitted"), within);
   },
 );
 

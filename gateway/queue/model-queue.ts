@@ -26,7 +26,7 @@ export interface EndedRequest {
   readonly share: Share;
   readonly address: string;
   readonly seconds: number;
-  /** The connection to the replica failed before the response. */
+  /** The replica failed before the response. */
   readonly hasFailed: boolean;
 }
 
@@ -102,13 +102,18 @@ export class ModelQueue {
     return this.#wait(request, now);
   }
 
+  /** Must be called when a request has failed at this replica before its response, before the request is released. */
+  avoid(address: string): void {
+    this.#replicas.avoid(address, this.#clock.monotonicMs());
+  }
+
   /** Must be called with the generation speed of a request, once it is known. */
   measured(address: string, tokensPerSecond: number): void {
     this.#replicas.measured(address, tokensPerSecond);
   }
 
   release({ share, address, seconds, hasFailed }: EndedRequest): void {
-    this.#replicas.release(address, this.#clock.monotonicMs(), hasFailed);
+    this.#replicas.release(address);
     const charged = this.#charged.get(share);
     if (charged !== undefined) {
       this.#charged.delete(share);

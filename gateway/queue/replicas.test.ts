@@ -27,7 +27,7 @@ test("no replica takes more than its slots", () => {
   expect(two.take(LATER)).toEqual(["a", "b"]);
   expect(two.take(LATER)).toEqual(["b"]);
   expect(two.take(LATER)).toBeUndefined();
-  two.release("a", LATER, false);
+  two.release("a");
   expect(two.take(LATER)).toEqual(["a"]);
 });
 
@@ -39,7 +39,7 @@ test("a replica that is three times as fast takes about three times the requests
   ] as const) {
     two.take(LATER);
     two.measured(address, tokensPerSecond);
-    two.release(address, LATER, false);
+    two.release(address);
   }
   const taken = Array.from({ length: 40 }, () => two.take(LATER)?.[0]);
   const fast = taken.filter((address) => address === "fast").length;
@@ -52,7 +52,7 @@ test("a replica that has just become ready gets its full share after ten seconds
   one.set(endpoints("old", "new"), 100, 1_000);
   const shareAt = (now: number) => {
     const taken = Array.from({ length: 20 }, () => one.take(now)?.[0] ?? "");
-    for (const address of taken) one.release(address, now, false);
+    for (const address of taken) one.release(address);
     return taken.filter((address) => address === "new").length;
   };
   expect(shareAt(1_000)).toBeLessThanOrEqual(5);
@@ -62,7 +62,7 @@ test("a replica that has just become ready gets its full share after ten seconds
 test("requests of one prefix stay on one replica until it has more than its share", () => {
   const three = replicas(["a", "b", "c"]);
   const first = three.take(LATER, "conversation")?.[0] ?? "";
-  three.release(first, LATER, false);
+  three.release(first);
   expect(three.take(LATER, "conversation")?.[0]).toBe(first);
   const taken = Array.from({ length: 11 }, () => three.take(LATER, "conversation")?.[0]);
   const preferred = 1 + taken.filter((address) => address === first).length;
@@ -75,7 +75,7 @@ test("a replica that leaves moves only its own prefixes", () => {
   const placesOf = (one: Replicas) =>
     prefixes.map((prefix) => {
       const address = one.take(LATER, prefix)?.[0] ?? "";
-      one.release(address, LATER, false);
+      one.release(address);
       return address;
     });
   const three = replicas(["a", "b", "c"]);
@@ -91,6 +91,6 @@ test("the requests of a withdrawn replica still count until they end", () => {
   two.take(LATER);
   two.set(endpoints("b"), 100, LATER);
   expect(two.inFlight).toBe(1);
-  two.release("a", LATER, false);
+  two.release("a");
   expect(two.inFlight).toBe(0);
 });

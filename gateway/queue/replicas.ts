@@ -22,7 +22,7 @@ const SPEED_RANGE = 10;
 /** A preferred replica takes up to this factor of the average load. */
 const AFFINITY_BOUND = 1.25;
 /** Replicas that Envoy may try, in order. */
-const TRIES = 3;
+const TRIES = 2;
 
 export class Replicas {
   readonly #loads = new Map<string, Load>();
@@ -79,12 +79,17 @@ export class Replicas {
   }
 
   /** Must be called at the end of a request that `take` has assigned. */
-  release(address: string, now: number, hasFailed: boolean): void {
+  release(address: string): void {
     const load = this.#loads.get(address);
     if (load === undefined) return;
     load.inFlight = Math.max(0, load.inFlight - 1);
-    if (hasFailed) load.avoidUntil = now + AVOID_MS;
     if (load.inFlight === 0 && !this.#order.includes(address)) this.#loads.delete(address);
+  }
+
+  /** Must be called when a request has failed at this replica before its response. */
+  avoid(address: string, now: number): void {
+    const load = this.#loads.get(address);
+    if (load !== undefined) load.avoidUntil = now + AVOID_MS;
   }
 
   /** `tokensPerSecond`: generation speed of one request. */

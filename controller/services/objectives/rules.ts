@@ -2,7 +2,12 @@
 import { LABEL_SLO_RULES } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { metadataOf } from "../../../src/api/owned.ts";
-import { FIRST_BYTE_METRIC, LATENCY_BUCKETS, REQUESTS_METRIC } from "../../../src/gateway/indicators.ts";
+import {
+  FAILURE_CODES,
+  FIRST_BYTE_METRIC,
+  LATENCY_BUCKETS,
+  REQUESTS_METRIC,
+} from "../../../src/gateway/indicators.ts";
 import { boundText } from "../../../src/http/metrics/render.ts";
 import type {
   PrometheusRule,
@@ -176,7 +181,7 @@ function totalOf(objective: Objective): string {
 
 /** 429: the queue of the service is full. Callers above their own limits are not counted. */
 function errorsOf(objective: Objective): string {
-  return `${REQUESTS_METRIC}{${selectorOf(objective)},code=~"5..|429"}`;
+  return `${REQUESTS_METRIC}{${selectorOf(objective)},code=~"${FAILURE_CODES}"}`;
 }
 
 function fastOf(objective: Objective, bucket: number): string {

@@ -16,9 +16,10 @@ const KEPT = { idle_timeout: "2s" };
 
 /**
  * TCP_USER_TIMEOUT. A request on a kept connection to a host that has lost its power would wait for a quarter of an hour: keepalive
- * probes begin only when all data is acknowledged.
+ * probes begin only when all data is acknowledged. It also ends a body that the engine does not read, and the keepalive once two
+ * probes are lost, so it is no shorter.
  */
-const UNACKNOWLEDGED = { level: 6, name: 18, int_value: 5_000, state: "STATE_PREBIND" };
+const UNACKNOWLEDGED = { level: 6, name: 18, int_value: 20_000, state: "STATE_PREBIND" };
 
 export interface EnvoyClusterOptions {
   /** Envoy runs on it. */
@@ -64,7 +65,8 @@ function clusterOf(
     upstream_connection_options: {
       tcp_keepalive: { keepalive_probes: 3, keepalive_time: 10, keepalive_interval: 5 },
     },
-    upstream_bind_config: platform === "linux" ? { socket_options: [UNACKNOWLEDGED] } : undefined,
+    upstream_bind_config:
+      keepsConnections && platform === "linux" ? { socket_options: [UNACKNOWLEDGED] } : undefined,
     transport_socket: cluster.tlsName && upstreamTls && renderUpstreamTls(cluster.tlsName, upstreamTls),
     typed_extension_protocol_options: {
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typedMessage(

@@ -80,7 +80,11 @@ describeUnless(why, "llama-server behind Envoy", () => {
     const port = Number(new URL(engine.url).port);
     await using bed = await startEnvoyBed();
     await bed.envoy.apply([
-      { name: "default/a", endpoints: [{ address: "127.0.0.1", port, isHealthy: true }] },
+      {
+        name: "default/a",
+        endpoints: [{ address: "127.0.0.1", port, isHealthy: true }],
+        keepsConnections: true,
+      },
     ]);
     await until(async () => expect((await bed.call("/v1/models/x", { method: "GET" })).status).toBe(200));
 
@@ -92,7 +96,11 @@ describeUnless(why, "llama-server behind Envoy", () => {
       seed: 1,
     };
     const ask = async (ticket: string, where: string, body: object) => {
-      bed.decisions.respond = () => grant("default/a", { "x-metalbridge-ticket": ticket });
+      bed.decisions.respond = ({ headers }) =>
+        grant("default/a", {
+          "x-metalbridge-ticket": ticket,
+          ...(headers["x-metalbridge-stream"] === "true" && { "x-metalbridge-connection": "close" }),
+        });
       const [direct, through] = [await send(port, where, { body }), await bed.call(where, { body })];
       expect(through.status, through.text).toBe(200);
       expect(steady(through.text)).toBe(steady(direct.text));

@@ -31,8 +31,8 @@ describeUnless(whyNoEnvoy ?? whyNoNetwork(), "a host without power", () => {
     const begun = performance.now();
     await bed.chat();
     expect(other.received).toHaveLength(1);
-    expect(performance.now() - begun).toBeLessThan(20_000);
-  }, 60_000);
+    expect(performance.now() - begun).toBeLessThan(40_000);
+  }, 90_000);
 });
 
 async function startIn({ inside }: Station): Promise<AsyncDisposable> {

@@ -106,6 +106,19 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     expect(await connections("default/kept")).toBeLessThan(8);
   });
 
+  it("asks a kept engine to close the connection where the decision says so, and uses it no more", async () => {
+    const ask = async (more: Readonly<Record<string, string>>) => {
+      bed.decisions.respond = () => grant("default/kept", more);
+      await bed.chat();
+      const { headers, clientPort } = first.received.at(-1) ?? {};
+      return { connection: headers?.connection, clientPort };
+    };
+    const closed = await ask({ "x-metalbridge-connection": "close" });
+    const after = await ask({});
+    expect([closed.connection, after.connection]).toEqual(["close", undefined]);
+    expect(after.clientPort).not.toBe(closed.clientPort);
+  });
+
   const chat = (
     body: unknown,
     headers: Readonly<Record<string, string>> = {},
