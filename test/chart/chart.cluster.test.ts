@@ -29,6 +29,7 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { everything, newSince } from "./everything.ts";
 import { CHART, helmIn, helmProgram, install, NAMESPACE, needsHelm, objectsOf, template } from "./helm.ts";
 import { layOut } from "./image.ts";
+import { hashKey, isKeyText } from "../../src/gateway/key-secret.ts";
 
 const DEFINITIONS = [
   "backendruntimes",
@@ -52,6 +53,9 @@ afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
  * With every two boolean values in all four combinations, twice. A value is off in the first row and on in more than half of
  * the others, each value in a choice of rows of its own: so two are on together somewhere, and each is without the other.
  */
+/** Without a cluster the chart makes no token and no key. */
+const GIVEN = "openWebUI.secretName=chat,node.llmfit.tokenSecret=sesame";
+
 function grid(): readonly string[] {
   const booleans = chartValues().flatMap(({ key, type }) => (type === "boolean" ? [key] : []));
   const { rows, choices } = choicesFor(booleans.length);
@@ -153,8 +157,39 @@ withHelm(
     const on = "server.enabled=true,gateway.enabled=true,openWebUI.enabled=true,leaderWorkerSet.enabled=true";
     await install(helm, CHART, "--take-ownership", "--set", on);
     const before = await generated();
+    const [token, chat, key] = before.map(decoded);
+    expect(token).toEqual({ token: expect.stringMatching(/^[A-Za-z0-9]{43}$/) });
+    expect(JSON.stringify(await objects.get(NAMESPACE, "daemonset"))).toContain('"--llmfit-port=8787"');
+    expect(isKeyText(chat?.apiKey ?? "")).toBe(true);
+    const hashOf = (text = "") => ({
+      sha256: hashKey(text),
+      hint: text.slice(0, 8),
+      createdAt: expect.any(String),
+    });
+    expect(JSON.parse(key?.["key.json"] ?? "")).toEqual({
+      owner: "Open WebUI",
+      scope: "all",
+      hashes: [hashOf(chat?.apiKey)],
+    });
+    const templates = () => Promise.all(["open-webui", "gateway"].map(annotationsOf));
+    const annotations = await templates();
     await upgrade("openWebUI.namespaces={team-a}");
     expect(await generated()).toEqual(before);
+    expect(await templates()).toEqual(annotations);
+
+    await objects.remove(NAMESPACE, "secret/open-webui");
+    await upgrade("replicas=1");
+    const [, again, made] = (await generated()).map(decoded);
+    expect(again).toEqual({ ...chat, apiKey: expect.not.stringMatching(chat?.apiKey ?? "") });
+    expect(JSON.parse(made?.["key.json"] ?? "")).toMatchObject({
+      scope: { namespaces: ["team-a"] },
+      hashes: [hashOf(again?.apiKey)],
+    });
+    expect(await templates()).not.toEqual(annotations);
+
+    expect(await upgrade("rbac.create=false")).toBeDefined();
+    expect((await objects.get(NAMESPACE, "daemonset")).items).toEqual([]);
+    await upgrade("rbac.create=true");
 
     await enforce("restricted");
     await expect(upgrade("replicas=1")).rejects.toThrow(
@@ -176,10 +211,10 @@ withHelm(`the API server takes every object of a grid of values${needsHelm}`, as
   if (monitoring !== undefined) await kubectl(["apply", "--server-side", "-f", monitoring]);
   const helm = helmIn(folder);
   const documents = new Set<string>();
-  const named =
-    "node.enabled=true,node.llmfit.tokenSecret=a,node.runtimeClassName=b,node.modelFolders={/c},preflight.mode=Warn";
+  const named = "node.enabled=true,node.runtimeClassName=b,node.modelFolders={/c},preflight.mode=Warn";
   for (const values of [...grid(), named])
-    for (const document of (await template(helm, "--set", values)).split("\n---\n")) documents.add(document);
+    for (const document of (await template(helm, "--set", `${values},${GIVEN}`)).split("\n---\n"))
+      documents.add(document);
   const objects = [...documents].flatMap(objectsOf);
   const kinds = new Set(objects.map(({ kind }) => kind));
   for (const kind of ["ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "PodDisruptionBudget"])
@@ -229,6 +264,20 @@ withHelm(
     expect(await may("watch", "endpointslices", "-n", "default")).toMatch(/^yes/);
   },
 );
+
+/** The decoded data of a Secret. */
+function decoded(data: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const entries = Object.entries(data).map(([key, value]) => [key, Buffer.from(value, "base64").toString()]);
+  return Object.fromEntries(entries);
+}
+
+/** Annotations of the pods of a Deployment of the chart. */
+async function annotationsOf(part: string): Promise<object> {
+  const found: {
+    readonly spec: { readonly template: { readonly metadata: { readonly annotations: object } } };
+  } = await cluster().objects.get(NAMESPACE, `deployment/metalbridge-${part}`);
+  return found.spec.template.metadata.annotations;
+}
 
 async function definitions(): Promise<readonly string[]> {
   const { items }: { readonly items: readonly { readonly metadata: { readonly name: string } }[] } =

@@ -23,6 +23,7 @@ import { root } from "../docs/pages.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { CHART, type ChartObject, helmIn, helmProgram, lint, needsHelm, objectsOf, render } from "./helm.ts";
 import { layOut } from "./image.ts";
+import { podsConfigSchema } from "../../controller/pods/config.ts";
 
 interface DaemonSet {
   readonly spec: {
@@ -56,10 +57,12 @@ test("the chart has the version of the program", () => {
   expect(chart).toMatchObject({ version, appVersion: version });
 });
 
+const FOLLOWING = ["node.enabled", "node.llmfit.enabled"];
+
 test("every value is described, and has a default unless it is the controller's or follows another value", () => {
   for (const { key, description, byDefault } of chartValues()) {
     expect(description, key).not.toBe("");
-    expect(byDefault === undefined, key).toBe(key.startsWith("controller.") || key === "node.enabled");
+    expect(byDefault === undefined, key).toBe(key.startsWith("controller.") || FOLLOWING.includes(key));
   }
 });
 
@@ -72,6 +75,8 @@ test("the controller's flags are values, but for those that a pod settles itself
     "image",
     "hostsOnly",
     "scoreWeights",
+    // The value pods.hostPaths.
+    "hostPaths",
   ];
   const groups = [
     preflightConfigSchema,
@@ -87,6 +92,28 @@ test("the controller's flags are values, but for those that a pod settles itself
     .filter((key) => ![...settled, ...groups].includes(key));
   const values = chartValues().flatMap(({ key }) => /^controller\.(.+)$/.exec(key)?.[1] ?? []);
   expect(values.sort()).toEqual([...flags, "logLevel"].sort());
+});
+
+test.each<[folder: string, isAllowed: boolean]>([
+  ["/srv/models", true],
+  ["/.cache", true],
+  ["/a/..b", true],
+  ["/...", true],
+  ["/", false],
+  ["/.", false],
+  ["/..", false],
+  ["/srv/..", false],
+  ["/srv/./models", false],
+  ["/srv//models", false],
+  ["/srv/", false],
+  ["srv", false],
+  ["/srv,models", false],
+  [`/${"a".repeat(1_024)}`, false],
+])("the values and the controller agree about the folder of nodes %s: %s", (folder, isAllowed) => {
+  const schema = JSON.parse(readFileSync(path.join(CHART, "values.schema.json"), "utf8"));
+  const { pattern, maxLength } = schema.properties.pods.properties.hostPaths.items;
+  expect(new RegExp(pattern).test(folder) && folder.length <= maxLength).toBe(isAllowed);
+  expect(podsConfigSchema.shape.hostPaths.safeParse(folder).success).toBe(isAllowed);
 });
 
 withHelm(`remote access is off, and what switches it on is the example${needsHelm}`, async () => {
@@ -158,6 +185,7 @@ withHelm(`pods on nodes answer llmfit's REST API with the token of a Secret${nee
   ])
     expect(parts).toContain(part);
   expect(await partsOf("node.llmfit.tokenSecret=sesame")).not.toContain("catalog");
+  expect(await partsOf("node.llmfit=null")).not.toContain("llmfit");
   const closed = "node.llmfit.enabled=false";
   expect(await partsOf(closed, "catalogConfigMap=mine")).not.toMatch(/llmfit|catalog/);
   expect(await partsOf(closed, "node.metricsPort=0")).not.toMatch(/metrics|"ports"/);
@@ -196,6 +224,11 @@ withHelm(
     expect(forbidden).not.toContain(mayProbe);
     expect(plain).toContain(mayProbe);
     expect(plain).not.toContain("probe-nodes");
+    const withoutRights = JSON.stringify(await render(helm, "--set", "rbac.create=false"));
+    expect(withoutRights).toContain('"--no-probe-nodes"');
+    const asked = await render(helm, "--set", "rbac.create=false,controller.probeNodes=true");
+    expect(JSON.stringify(asked)).toContain('"--probe-nodes"');
+    expect(JSON.stringify(asked)).not.toContain("no-probe-nodes");
   },
 );
 
@@ -331,6 +364,28 @@ withHelm.each<[set: string, args: string]>([
   expect(JSON.stringify(objects)).not.toContain(":null");
 });
 
+withHelm.each<[set: string, missing: readonly string[]]>([
+  [
+    "gateway.enabled=true,openWebUI.enabled=true,openWebUI.secretName=mine",
+    ["image", "namespaces", "storage", "storageClass", "caSecretName", "from", "resources"].map(
+      (key) => `openWebUI.${key}`,
+    ),
+  ],
+  ["leaderWorkerSet.enabled=true", ["leaderWorkerSet.image"]],
+  ["node.enabled=true", ["node.metricsPort", "node.llmfit"]],
+  ["replicas=2", ["gateway", "openWebUI", "leaderWorkerSet", "pods.hostPaths"]],
+])(`%s renders the same with the values of an older chart${needsHelm}`, async (set, missing) => {
+  const objectsWith = async (...more: string[]) => {
+    const objects = await render(helm, "--set", [set, ...more].join(","));
+    // New at each rendering without a cluster.
+    const generated = /^Secret$|WebhookConfiguration$/;
+    return objects.filter(({ kind }) => !generated.test(kind));
+  };
+  const isPort = (key: string) => key === "node.metricsPort";
+  const current = await objectsWith(...missing.filter(isPort).map((key) => `${key}=0`));
+  expect(await objectsWith(...missing.map((key) => `${key}=null`))).toEqual(current);
+});
+
 withHelm(`only the peers that are named reach the port for schedulers${needsHelm}`, async () => {
   const extender = "scheduler.extender.enabled=true,scheduler.extender.from[0].ipBlock.cidr=10.0.0.0/24";
   const objects = await render(helm, "--set", `server.enabled=true,${extender}`);
@@ -371,9 +426,16 @@ const refused: readonly (readonly [set: string, why: RegExp])[] = [
   ["image.repository=", /image\.repository is needed: this chart is from a checkout/],
   ["metrics.interval=soon", /'\/metrics\/interval': 'soon' does not match pattern/],
   ["node.modelFolders={models}", /'\/node\/modelFolders\/0': 'models' does not match pattern/],
+  ["pods.hostPaths={/srv/..}", /'\/pods\/hostPaths\/0': '\/srv\/\.\.' does not match pattern/],
   ["podLabels.a=1", /'\/podLabels\/a': got number, want string/],
   ["scheduler.extender.enabled=true", /scheduler\.extender\.enabled requires server\.enabled/],
   ["openWebUI.enabled=true", /openWebUI\.enabled requires gateway\.enabled/],
+  ["openWebUI.enabled=true,gateway.enabled=true", /without a cluster: set openWebUI\.secretName/],
+  ["node.enabled=true,node.llmfit.enabled=true", /without a cluster: set node\.llmfit\.tokenSecret/],
+  [
+    "openWebUI.enabled=true,gateway.enabled=true,openWebUI.secretName=a,gateway.userJwtSecretName=b",
+    /openWebUI\.secretName and gateway\.userJwtSecretName differ/,
+  ],
   [
     "openWebUI.enabled=true,gateway.enabled=true,gateway.userJwtSecretName=mine",
     /leave gateway\.userJwtSecretName empty, or set openWebUI\.secretName/,

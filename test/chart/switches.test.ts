@@ -1,10 +1,9 @@
 /**
- * What one switch of the chart brings: the DaemonSet with its token, Open WebUI with its key, LeaderWorkerSet with its certificate.
+ * What one switch of the chart brings: the DaemonSet and its port, Open WebUI, LeaderWorkerSet with its certificate.
  * CPU: Helm renders the chart a dozen times.
  */
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
-import { hashKey, isKeyText, readKeySecret } from "../../src/gateway/key-secret.ts";
 import { helmIn, helmProgram, needsHelm, render } from "./helm.ts";
 
 const withHelm = test.skipIf(helmProgram === undefined);
@@ -19,15 +18,19 @@ const NODE_PARTS = [
   "ServiceAccount",
 ];
 
-withHelm.each<[set: string, hasNode: boolean, secret: boolean]>([
-  ["server.enabled=true", true, true],
-  ["server.enabled=true,node.llmfit.tokenSecret=mine", true, false],
-  ["server.enabled=true,node.llmfit.enabled=false", true, false],
+withHelm.each<[set: string, hasNode: boolean, isOpen: boolean]>([
+  // Without a cluster nothing runs unasked; chart.cluster.test.ts has the switches with one.
+  ["server.enabled=true", false, false],
+  ["server.enabled=true,node.llmfit.tokenSecret=mine", false, false],
   ["server.enabled=true,node.enabled=false", false, false],
-  ["node.enabled=true", true, true],
-  ["node.enabled=true,node.llmfit=null", true, true],
-  ["server.enabled=false", false, false],
-])(`%s: a DaemonSet %s, a generated token %s${needsHelm}`, async (set, hasNode, hasSecret) => {
+  ["node.enabled=true,serviceAccount.create=false,rbac.create=false", true, false],
+  // Values of an older chart open no port.
+  ["node.enabled=true", true, false],
+  ["node.enabled=true,node.llmfit=null", true, false],
+  ["node.enabled=true,node.llmfit.enabled=false,node.llmfit.tokenSecret=mine", true, false],
+  ["node.enabled=true,node.llmfit.tokenSecret=mine", true, true],
+  ["node.enabled=true,node.llmfit.enabled=true,node.llmfit.tokenSecret=mine", true, true],
+])(`%s without a cluster: a DaemonSet %s, port 8787 open %s${needsHelm}`, async (set, hasNode, isOpen) => {
   const objects = await render(helm, "--set", set);
   const ours = objects.filter(({ metadata }) => metadata.name.startsWith("metalbridge-node"));
   expect(
@@ -35,12 +38,11 @@ withHelm.each<[set: string, hasNode: boolean, secret: boolean]>([
       .map(({ kind }) => kind)
       .filter((kind) => NODE_PARTS.includes(kind))
       .sort(),
-  ).toEqual(hasNode ? NODE_PARTS : []);
-  const tokens = ours.filter(({ kind }) => kind === "Secret").map(dataOf);
-  expect(tokens).toEqual(hasSecret ? [{ token: expect.stringMatching(/^[A-Za-z0-9]{43}$/) }] : []);
-  expect(JSON.stringify(ours).includes('"--llmfit-port=8787"')).toBe(
-    hasNode && !set.includes("enabled=false"),
+  ).toEqual(
+    hasNode ? NODE_PARTS.filter((kind) => kind === "DaemonSet" || !set.includes("create=false")) : [],
   );
+  expect(ours.filter(({ kind }) => kind === "Secret")).toEqual([]);
+  expect(JSON.stringify(ours).includes('"--llmfit-port=8787"')).toBe(isOpen);
 });
 
 /** The decoded data of a Secret. */
@@ -50,37 +52,37 @@ function dataOf(secret: object): Readonly<Record<string, string>> {
   return Object.fromEntries(decoded);
 }
 
-withHelm(`Open WebUI comes with a key that the gateway accepts${needsHelm}`, async () => {
-  const values =
-    "gateway.enabled=true,openWebUI.enabled=true,openWebUI.namespaces={a,b},gateway.keysNamespace=keys";
-  const objects = await render(helm, "--set", `${values},gateway.from[0].podSelector.matchLabels.app=x`);
-  const secrets = objects.filter(({ kind }) => kind === "Secret");
-  const [own, key] = ["metalbridge-open-webui", "open-webui"].map((name) =>
-    secrets.find(({ metadata }) => metadata.name === name),
-  );
-  const { apiKey = "", secret = "" } = dataOf(own ?? {});
-  const read = readKeySecret(key as Parameters<typeof readKeySecret>[0]);
-  expect(isKeyText(apiKey)).toBe(true);
-  expect(secret.length).toBeGreaterThanOrEqual(32);
-  expect(key?.metadata).toMatchObject({
-    namespace: "keys",
-    labels: { "metalbridge.dev/gateway-key": "true" },
-  });
-  const hashes = [{ sha256: hashKey(apiKey), hint: apiKey.slice(0, 8), createdAt: expect.any(String) }];
-  expect(read).toMatchObject({ at: "valid", key: { hashes, scope: { namespaces: ["a", "b"] } } });
-  const text = JSON.stringify(objects);
-  expect(text).toContain('"http://metalbridge-gateway.metalbridge-system.svc:4000/v1"');
-  expect(text).toContain("--user-jwt-secret-file=/etc/metalbridge/user-jwt/secret");
-  expect(text).toContain('"app.kubernetes.io/component":"open-webui"}}}]');
-  expect(await passwordsOf("openWebUI.secretName=mine")).toEqual([]);
-  expect(await passwordsOf("openWebUI.secretName=mine", "gateway.userJwtSecretName=other")).toEqual([]);
-});
-
-async function passwordsOf(...values: string[]): Promise<readonly string[]> {
-  const set = ["gateway.enabled=true", "openWebUI.enabled=true", ...values].join(",");
-  const objects = await render(helm, "--set", set);
-  return objects.filter(({ kind }) => kind === "Secret").map(({ metadata }) => metadata.name);
-}
+/** `chart.cluster.test.ts` has the Secrets that the chart makes where Helm reads the cluster. */
+withHelm(
+  `Open WebUI and the gateway read the Secret that is named, and restart with it${needsHelm}`,
+  async () => {
+    const on = "gateway.enabled=true,openWebUI.enabled=true,openWebUI.secretName=mine";
+    const values = `${on},gateway.tlsSecretName=pair,openWebUI.caSecretName=authority,gateway.countersSecretName=redis`;
+    const objects = await render(helm, "--set", `${values},gateway.from[0].podSelector.matchLabels.app=x`);
+    expect(objects.filter(({ kind }) => kind === "Secret")).toEqual([]);
+    const text = JSON.stringify(objects);
+    expect(text).toContain('"https://metalbridge-gateway.metalbridge-system.svc:4000/v1"');
+    expect(text).toContain('{"name":"SSL_CERT_FILE","value":"/etc/metalbridge/ca/ca.crt"}');
+    expect(text).toContain('"secret":{"secretName":"authority","items":[{"key":"ca.crt","path":"ca.crt"}]}');
+    expect(text).toContain("--user-jwt-secret-file=/etc/metalbridge/user-jwt/secret");
+    expect(text).toContain('"app.kubernetes.io/component":"open-webui"}}}]');
+    const annotationsOf = (name: string) => {
+      const found = objects.find(({ kind, metadata }) => kind === "Deployment" && metadata.name === name);
+      const { spec } = found as unknown as {
+        readonly spec: { readonly template: { readonly metadata: { readonly annotations: object } } };
+      };
+      return Object.keys(spec.template.metadata.annotations);
+    };
+    expect(annotationsOf("metalbridge-open-webui")).toEqual(["metalbridge.dev/secret"]);
+    expect(annotationsOf("metalbridge-gateway")).toEqual([
+      "metalbridge.dev/counters",
+      "metalbridge.dev/user-jwt",
+    ]);
+    const same = JSON.stringify(await render(helm, "--set", `${on},gateway.userJwtSecretName=mine`));
+    expect(same).toContain('"secretName":"mine"');
+    expect(same).not.toContain("SSL_CERT_FILE");
+  },
+);
 
 /** `controller/pods/groups/groups.system.test.ts` runs the controller itself with these objects. */
 withHelm(`LeaderWorkerSet comes complete, with a certificate for its webhooks${needsHelm}`, async () => {
