@@ -13,7 +13,7 @@ const commands = new Set([
 ]);
 
 const NOT_THERE =
-  /\(NotFound\): (\S+ "[\w.-]+" not found|the server could not find the requested resource)|resource type "lws"/;
+  /\(NotFound\): (\S+ "[\w.-]+" not found|the server could not find the requested resource)|resource type "(lws|prometheusrules)"/;
 
 test("there are such commands", () => {
   expect([...commands]).toContain("kubectl explain isvc.spec.contextSize");

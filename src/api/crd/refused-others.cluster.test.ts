@@ -94,7 +94,7 @@ const cases: readonly Case[] = [
     "Model",
     "a flavor without a target",
     { "spec.flavors": [{ name: "any", params: { args: ["-v"] } }] },
-    /spec\.flavors\[0\].*a flavor needs at least one of hostSelector, limits, nodeSelector and deviceClass/,
+    /spec\.flavors\[0\].*a flavor needs at least one of hostSelector, limits, nodeSelector, deviceClass and params\.instanceType/,
   ],
   [
     "Model",
