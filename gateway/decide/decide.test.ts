@@ -273,10 +273,12 @@ test.each([
 );
 
 test("a caller who does not want to wait finds a busy service, which has not failed", async () => {
-  const { ask } = rig({ spec: { parallelSlots: 1 } });
+  const { ask, clock } = rig({ spec: { parallelSlots: 1 } });
   await ask();
-  const impatient = await ask({ id: "r2", headers: { "x-request-deadline": "0" } });
-  expect(impatient).toMatchObject({ refusal: { code: "queue_timeout", service: undefined } });
+  const impatient = ask({ id: "r2", headers: { "x-request-deadline": "1" } });
+  await new Promise(setImmediate);
+  clock.advance(1_000);
+  expect(await impatient).toMatchObject({ refusal: { code: "queue_timeout", service: undefined } });
 });
 
 test("a service that serves while something is missing gets requests", async () => {

@@ -18,8 +18,10 @@ function rig(addresses: readonly string[], given: Partial<ServedModel> = {}) {
     signal: new AbortController().signal,
     ...rest,
   });
-  const release = (share: Share, address: string, hasFailed = false) =>
+  const release = (share: Share, address: string, hasFailed = false) => {
+    if (hasFailed) queue.avoid(address);
     queue.release({ share, address, seconds: 1, hasFailed });
+  };
   return { clock, queue, request, release };
 }
 

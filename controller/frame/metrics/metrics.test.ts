@@ -163,8 +163,8 @@ test("a failed pass is counted and still rejects", async () => {
     { labels: { queue: "hosts" }, value: 1 },
   ]);
   const durations = shown.get("metalbridge_controller_reconcile_duration_seconds")?.samples ?? [];
-  expect(durations.find(({ labels }) => labels.le === "1")?.value).toBe(0);
-  expect(durations.find(({ labels }) => labels.le === "5")?.value).toBe(1);
+  expect(durations.find(({ labels }) => labels.le === "1.0")?.value).toBe(0);
+  expect(durations.find(({ labels }) => labels.le === "5.0")?.value).toBe(1);
 });
 
 test("moves by live eviction are counted by result, from zero", async () => {

@@ -56,16 +56,6 @@ export function relativeFile(description: string) {
     });
 }
 
-/** Patterns of names. Each stands in every replica of a Model, so the list is short. */
-export const ignorePatternsSchema = z
-  .array(nonEmpty(256).regex(/^\S+$/).describe("Pattern of paths, relative to the source."))
-  .max(64)
-  .meta({
-    description:
-      "Files that are not fetched, even if files or quantization selects them. `*` matches any text, including slashes, and `?` any character; a pattern that ends with / excludes a folder. A file that the Model names must not match. Defaults to none.",
-    "x-kubernetes-list-type": "atomic",
-  });
-
 export const bytes = (description: string) => z.int().min(0).describe(description);
 export const timestamp = (description: string) => z.iso.datetime({ offset: true }).describe(description);
 
@@ -113,6 +103,19 @@ export const totalLength = (maxLength: number, label: string, field?: string) =>
     },
   ],
 });
+
+const IGNORE_PATTERNS_LENGTH_MAX = 2_048;
+
+/** Patterns of names. Each stands in every replica of a Model, so the list is short. */
+export const ignorePatternsSchema = z
+  .array(nonEmpty(256).regex(/^\S+$/).describe("Pattern of paths, relative to the source."))
+  .max(64)
+  .meta({
+    description:
+      "Files that are not fetched, even if files or quantization selects them. `*` matches any text, including slashes, and `?` any character; a pattern that ends with / excludes a folder. A file that the Model names must not match. Defaults to none.",
+    "x-kubernetes-list-type": "atomic",
+    ...totalLength(IGNORE_PATTERNS_LENGTH_MAX, "ignorePatterns"),
+  });
 
 /** A port to listen on, as a setting of a program. 0 selects a free port. */
 export function listenPort(byDefault: number, description: string) {
