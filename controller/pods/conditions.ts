@@ -1,20 +1,8 @@
 /** The conditions of a service that runs as pods. They are always present, so `kubectl wait` can rely on them. Pure. */
-import {
-  type Condition,
-  type ConditionUpdate,
-  getCondition,
-  withConditions,
-} from "../../src/api/conditions.ts";
+import { type Condition, type ConditionUpdate, getCondition, withConditions } from "../../src/api/conditions.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
-import {
-  honoredCondition,
-  isMoving,
-  isReadingModel,
-  type PhaseStatus,
-  readiness,
-  unresolved,
-} from "../frame/service/phase.ts";
+import { honoredCondition, isMoving, isReadingModel, type PhaseStatus, readiness, unresolved } from "../frame/service/phase.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
@@ -135,9 +123,9 @@ function fallback(input: PodsStatusInput): ConditionUpdate {
   return fallbackOf(input, offload.known);
 }
 
-function fallbackOf({ service, model }: PodsStatusInput, known: readonly PodOffload[]): ConditionUpdate {
+function fallbackOf({ resolution }: PodsStatusInput, known: readonly PodOffload[]): ConditionUpdate {
   const type = "CPUFallback";
-  const isIntended = (service.spec.gpuLayers ?? model?.spec.hardware?.gpu?.layers ?? -1) >= 0;
+  const isIntended = resolution.at === "resolved" && (resolution.need.settings.gpuLayers ?? -1) >= 0;
   const bad = known.filter(
     ({ offloaded: found }) => found?.layers === "none" || (found?.layers === "some" && !isIntended),
   );

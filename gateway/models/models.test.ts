@@ -29,3 +29,12 @@ test.each([
   const listed = { name: "chat", aliases: [], model: servedModel(service, []) };
   expect(renderModels([listed])).toMatchObject({ data: [{ id: "chat", ...expected }] });
 });
+
+test("slots and context count arguments that set them", () => {
+  const service = inferenceServiceSchema.parse({
+    metadata: { name: "chat", namespace: "apps" },
+    spec: { modelRef: "m", extraArgs: ["-np", "8", "-c", "32768"] },
+    status: { runtime: "llamacpp" },
+  });
+  expect(servedModel(service, [])).toMatchObject({ slots: 8, contextLength: 4096 });
+});

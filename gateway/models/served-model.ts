@@ -8,6 +8,7 @@ import { modelNamesOf } from "../../src/api/inference-service/roles.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
+import { effectiveSpec } from "../../src/capacity/effective-spec.ts";
 
 export interface ModelEndpoint {
   /** `ip:port`, as Envoy names a host of a cluster. */
@@ -85,6 +86,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
   const { metadata, spec, status } = service;
   const { namespace = "default", name, creationTimestamp = "" } = metadata;
   const runtime = status?.runtime ?? spec.runtime;
+  const effective = effectiveSpec(spec, runtime);
   const endpoints = slices.flatMap(readyEndpoints);
   const paths = (runtime === undefined ? undefined : engineDescription(runtime))?.apiPaths ?? [];
   return {
@@ -96,8 +98,8 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     ownedBy: status?.model?.ownedBy ?? namespace,
     mode: status?.mode ?? spec.mode ?? "chat",
     adapters: new Set(modelNamesOf(spec).adapters.map((adapter) => adapter.name)),
-    contextLength: contextOf(spec),
-    slots: slotsOf(spec, runtime),
+    contextLength: contextOf(effective),
+    slots: slotsOf(effective, runtime),
     paths: paths.length === 0 ? undefined : new Set(paths),
     runtime,
     connections: CONNECTIONS[runtime ?? ""] ?? "single",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import { ENGINES, engineDescription } from "../engines/registry.ts";
-import { argumentsAsSettings, argumentsNotSet, schemaOfSetting } from "./arguments.ts";
+import { argumentsAsSettings, schemaOfSetting } from "./arguments.ts";
 
 type Runtime = (typeof ENGINES)[number]["runtime"];
 
@@ -59,6 +59,7 @@ const settings: readonly [Runtime, string[], object, object?][] = [
     { sglangConfig: { contextLength: 4096, chunkedPrefillSize: -1 } },
   ],
   ["tgi", ["--quantize", "awq"], { tgiConfig: { quantize: "awq" } }],
+  ["tgi", ["--max-input-tokens", "512"], { tgiConfig: { maxInputLength: 512 } }],
 ];
 
 test.each(settings)("%s: %j are settings", (runtime, extraArgs, expected, given = {}) => {
@@ -120,6 +121,10 @@ test.each<[Runtime, object, string[], string]>([
     ["--dtype", "bfloat16"],
     'contradicts spec.vllmConfig.dtype, which is "float16"',
   ],
+  ["llamacpp", {}, ["--pooling", "mean"], "--pooling mean: spec.pooling needs spec.mode embedding"],
+  ["llamacpp", {}, ["-np", "64", "-c", "256"], "must leave at least 16 tokens for each"],
+  ["llamacpp", { batchSize: 256 }, ["-ub", "512"], "spec.uBatchSize must not be larger"],
+  ["llamacpp", { flashAttention: false }, ["-ctv", "q8_0"], "needs flash attention"],
   ["llamacpp", {}, ["-c", "0"], "-c 0 has no value that spec.contextSize takes"],
   ["llamacpp", {}, ["-c"], "-c has no value that spec.contextSize takes"],
   ["llamacpp", {}, ["-fa", "maybe"], "-fa maybe has no value that spec.flashAttention takes"],
@@ -140,13 +145,35 @@ test.each<[Runtime, object, string[], string]>([
   expect(() => argumentsAsSettings(spec({ ...given, extraArgs }), runtime)).toThrow(says);
 });
 
-test("arguments of a BackendRuntime are left out if the service has their setting", () => {
-  const given = spec({ contextSize: 8192 });
-  expect(argumentsNotSet(["-c", "4096", "-fa", "--seed", "1"], given, "llamacpp")).toEqual([
-    "-fa",
-    "--seed",
-    "1",
+const INHERITED = [
+  { origin: "args of BackendRuntime mine", count: 3 },
+  { origin: "args of flavor a100", count: 2 },
+];
+
+test("arguments of a BackendRuntime and of a flavor yield to settings, and notes name the origin", () => {
+  const extraArgs = ["-c", "4096", "-fa", "-ngl", "9", "--seed", "1", "-np", "2"];
+  const { spec: mapped, notes } = argumentsAsSettings(
+    spec({ contextSize: 8192, extraArgs }),
+    "llamacpp",
+    INHERITED,
+  );
+  const set = { contextSize: 8192, flashAttention: true, gpuLayers: 9, parallelSlots: 2 };
+  expect(mapped).toEqual(spec({ ...set, extraArgs: ["--seed", "1"] }));
+  expect(notes).toEqual([
+    "args of BackendRuntime mine: -fa is set as flashAttention",
+    "args of flavor a100: -ngl 9 is set as gpuLayers",
+    "extraArgs: -np 2 is set as parallelSlots",
   ]);
+});
+
+test("an error names the origin of the argument", () => {
+  const extraArgs = ["-c", "4096", "-fa", "-ngl", "x"];
+  expect(() => argumentsAsSettings(spec({ extraArgs }), "llamacpp", INHERITED)).toThrow(
+    "args of flavor a100: -ngl x has no value that spec.gpuLayers takes: remove it",
+  );
+  // The arguments of the service come last and count.
+  const both = ["-c", "4096", "-fa", "-c", "1024", "-c", "512"];
+  expect(argumentsAsSettings(spec({ extraArgs: both }), "llamacpp", INHERITED).spec.contextSize).toBe(512);
 });
 
 test.each(ENGINES.filter(({ arguments: known }) => known !== undefined))(

@@ -4,9 +4,10 @@ import { MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import { type InferenceServiceSpec, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import { speculativeDecodingOf } from "../api/inference-service/roles.ts";
-import { type ArgumentSetting, type ReadArgument, readArguments } from "../engines/contract/arguments.ts";
+import { type ArgumentSetting, type ReadArgument, readArguments, type EngineArguments } from "../engines/contract/arguments.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { isDeepEqual } from "../util/deep-equal.ts";
+import { contradictionInSettings } from "./argument-rules.ts";
 
 export interface ArgumentsAsSettings {
   readonly spec: InferenceServiceSpec;
@@ -14,50 +15,71 @@ export interface ArgumentsAsSettings {
   readonly notes: readonly string[];
 }
 
+/** Arguments in front of those of the service, which its settings override. */
+export interface InheritedArguments {
+  readonly origin: string;
+  readonly count: number;
+}
+
 interface Setting {
   /** Undefined is the default of the engine. */
   readonly value: unknown;
   readonly argument: string;
+  readonly origin: string;
 }
 
 /** Throws `ExtraArgRefused` for an argument that contradicts its setting, and for a value that an allow-list does not let through. */
 export function argumentsAsSettings(
   spec: InferenceServiceSpec,
   runtime: Runtime | undefined,
+  inherited: readonly InheritedArguments[] = [],
 ): ArgumentsAsSettings {
   const known = runtime && engineDescription(runtime)?.arguments;
   if (known === undefined || spec.extraArgs === undefined) return { spec, notes: [] };
   const kept: string[] = [];
   const settings = new Map<string, Setting>();
-  for (const one of readArguments(spec.extraArgs, known)) {
+  for (const { origin, one } of argumentsIn(spec, inherited, known)) {
     const { entries, covered } = one;
-    const read = covered && readValue(covered, one);
+    const read = covered && readValue(covered, one, origin);
     if (covered !== undefined && read !== undefined)
       settings.set(covered.setting, joined(covered, settings.get(covered.setting), read));
     else if (covered !== undefined && known.isAllowList)
-      throw refused(`${entries.join(" ")} has no value that spec.${covered.setting} takes: remove it`);
+      throw refused(
+        origin,
+        `${entries.join(" ")} has no value that spec.${covered.setting} takes: remove it`,
+      );
     else kept.push(...entries);
   }
-  if (settings.size === 0) return { spec, notes: [] };
+  if (kept.length === spec.extraArgs.length) return { spec, notes: [] };
   const notes = [...settings].map(
-    ([setting, { value, argument }]) =>
-      `extraArgs: ${argument} is ${value === undefined ? "the default without" : "set as"} ${setting}`,
+    ([setting, { value, argument, origin }]) =>
+      `${origin}: ${argument} is ${value === undefined ? "the default without" : "set as"} ${setting}`,
   );
   const extraArgs = kept.length === 0 ? undefined : kept;
-  return { spec: withSettings({ ...spec, extraArgs }, settings), notes };
+  const merged = withSettings({ ...spec, extraArgs }, settings);
+  const contradiction = settings.size === 0 ? undefined : contradictionInSettings(merged);
+  if (contradiction === undefined) return { spec: merged, notes };
+  throw refused([...settings.values()].map((one) => one.argument).join(" "), contradiction);
 }
 
-/** The arguments of a BackendRuntime without those whose setting the service has: the service overrides them. */
-export function argumentsNotSet(
-  entries: readonly string[],
+const OWN = "extraArgs";
+
+/** Without inherited arguments whose setting the service has: the service overrides them. */
+function* argumentsIn(
   spec: InferenceServiceSpec,
-  runtime: Runtime,
-): readonly string[] {
-  const known = engineDescription(runtime)?.arguments;
-  if (known === undefined) return entries;
-  return readArguments(entries, known)
-    .filter(({ covered }) => covered === undefined || settingAt(spec, covered.setting) === undefined)
-    .flatMap((one) => one.entries);
+  inherited: readonly InheritedArguments[],
+  known: EngineArguments,
+) {
+  const { extraArgs = [] } = spec;
+  let start = 0;
+  for (const { origin, count } of [...inherited, { origin: OWN, count: extraArgs.length }]) {
+    for (const one of readArguments(extraArgs.slice(start, start + count), known)) {
+      const { covered } = one;
+      const isSet = covered !== undefined && settingAt(spec, covered.setting) !== undefined;
+      if (origin === OWN || !isSet) yield { origin, one };
+    }
+    start += count;
+  }
 }
 
 /** The schema of a setting, without its default. */
@@ -71,21 +93,25 @@ export function schemaOfSetting(path: string): z.ZodType | undefined {
 }
 
 /** Undefined if the setting does not take the value. */
-function readValue(row: ArgumentSetting, { entries, value = "" }: ReadArgument): Setting | undefined {
+function readValue(
+  row: ArgumentSetting,
+  { entries, value = "" }: ReadArgument,
+  origin: string,
+): Setting | undefined {
   const argument = entries.join(" ");
   if (row.words !== undefined && Object.hasOwn(row.words, value))
-    return { value: row.words[value], argument };
+    return { value: row.words[value], argument, origin };
   const candidates = row.isList ? [value.split(",")] : [...(value === "" ? [] : [Number(value)]), value];
   const schema = schemaOfSetting(row.setting);
   const index = candidates.findIndex((one) => schema?.safeParse(one).success);
-  return index < 0 ? undefined : { value: candidates[index], argument };
+  return index < 0 ? undefined : { value: candidates[index], argument, origin };
 }
 
 /** The last one counts, as on a command line. */
 function joined({ isList }: ArgumentSetting, before: Setting | undefined, now: Setting): Setting {
   if (isList !== true || before === undefined) return now;
   const value = [before, now].flatMap((one) => one.value);
-  return { value, argument: `${before.argument} ${now.argument}` };
+  return { ...now, value, argument: `${before.argument} ${now.argument}` };
 }
 
 function withSettings(
@@ -93,10 +119,11 @@ function withSettings(
   settings: ReadonlyMap<string, Setting>,
 ): InferenceServiceSpec {
   let merged: Readonly<Record<string, unknown>> = spec;
-  for (const [setting, { value, argument }] of settings) {
+  for (const [setting, { value, argument, origin }] of settings) {
     const given = settingAt(spec, setting);
     if (given !== undefined && !isDeepEqual(given, value))
       throw refused(
+        origin,
         `${argument} contradicts spec.${setting}, which is ${JSON.stringify(given)}: remove one of the two`,
       );
     const [field = "", part] = setting.split(".");
@@ -104,12 +131,12 @@ function withSettings(
     const whole = merged[field] ?? (field === "speculativeDecoding" ? speculativeDecodingOf(spec) : {});
     merged = { ...merged, [field]: part === undefined ? value : { ...(whole as object), [part]: value } };
   }
-  for (const [setting, { argument }] of settings) {
+  for (const [setting, { argument, origin }] of settings) {
     const [field = "", part] = setting.split(".");
     if (part === undefined) continue;
     const complete = schemaOfSetting(field)?.safeParse(merged[field]);
     if (complete?.success !== true)
-      throw refused(`${argument} is spec.${setting}, which needs spec.${field}.type: set it too`);
+      throw refused(origin, `${argument} is spec.${setting}, which needs spec.${field}.type: set it too`);
     merged = { ...merged, [field]: complete.data };
   }
   return merged as InferenceServiceSpec;
@@ -121,6 +148,6 @@ function settingAt(spec: InferenceServiceSpec, path: string): unknown {
   return part === undefined ? value : (value as Readonly<Record<string, unknown>> | undefined)?.[part];
 }
 
-function refused(message: string): MetalbridgeError {
-  return new MetalbridgeError("ExtraArgRefused", `extraArgs: ${message}`);
+function refused(origin: string, message: string): MetalbridgeError {
+  return new MetalbridgeError("ExtraArgRefused", `${origin}: ${message}`);
 }

@@ -3,8 +3,8 @@ import { type BackendRuntimeSpec, backendRuntimeSchema } from "../api/backend-ru
 import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import { autoscalingWithBackend, type BackendUse, withBackend } from "./backend.ts";
 
-const onPods: BackendUse = { on: "Pods", format: "safetensors", hasDraft: false, accelerator: "cuda" };
-const onHosts: BackendUse = { on: "Hosts", format: "gguf", hasDraft: false };
+const onPods: BackendUse = { on: "Pods", format: "safetensors", accelerator: "cuda" };
+const onHosts: BackendUse = { on: "Hosts", format: "gguf" };
 
 function runtime(fields: Record<string, unknown>): { name: string; spec: BackendRuntimeSpec } {
   const { spec } = backendRuntimeSchema.parse({ metadata: { name: "mine" }, spec: fields });
@@ -14,6 +14,8 @@ function runtime(fields: Record<string, unknown>): { name: string; spec: Backend
 function service(fields: Record<string, unknown> = {}) {
   return inferenceServiceSpecSchema.parse({ modelRef: "tiny", backendRuntime: { name: "mine" }, ...fields });
 }
+
+const withDraft = { speculativeDecoding: { type: "draft", draftModelRef: "small" } };
 
 const full = runtime({
   image: "registry.example/engine",
@@ -106,10 +108,10 @@ test.each<[string, object, object, object, object]>([
 });
 
 test("a draft model selects speculative-decoding, and a named configuration overrides both", () => {
-  const args = (fields: Record<string, unknown>, hasDraft: boolean) =>
-    withBackend(service(fields), full, { ...onPods, hasDraft }).args?.slice(2);
-  expect(args({}, true)).toEqual(["--draft", "{{ .DraftModelPath }}"]);
-  expect(args({ backendRuntime: { name: "mine", config: "default" } }, true)).toEqual(["--default"]);
+  const args = (fields: Record<string, unknown>) =>
+    withBackend(service({ ...fields, ...withDraft }), full, onPods).args?.slice(2);
+  expect(args({})).toEqual(["--draft", "{{ .DraftModelPath }}"]);
+  expect(args({ backendRuntime: { name: "mine", config: "default" } })).toEqual(["--default"]);
 });
 
 test("on hosts, the command of the host section is used, and settings of pods are not", () => {
@@ -193,22 +195,21 @@ const withVariables = runtime({
 test("a configuration for drafts that adds nothing needs a draft model, or a type that needs none", () => {
   const backend = runtime({ engine: "llamacpp", recommendedConfigs: [{ name: "speculative-decoding" }] });
   const named = { backendRuntime: { name: "mine", config: "speculative-decoding" } };
-  const use = { ...onHosts, hasDraft: false };
-  expect(() => withBackend(service(named), backend, use)).toThrow(
+  expect(() => withBackend(service(named), backend, onHosts)).toThrow(
     "configuration speculative-decoding of BackendRuntime mine needs a draft model",
   );
-  expect(withBackend(service(named), backend, { ...use, hasDraft: true }).runtime).toBe("llamacpp");
+  expect(withBackend(service({ ...named, ...withDraft }), backend, onHosts).runtime).toBe("llamacpp");
   const ngram = service({ ...named, speculativeDecoding: { type: "ngram-simple" } });
-  expect(withBackend(ngram, backend, use).runtime).toBe("llamacpp");
+  expect(withBackend(ngram, backend, onHosts).runtime).toBe("llamacpp");
   // A configuration with arguments of its own has an effect without a draft model.
   const own = runtime({
     engine: "vllm",
     recommendedConfigs: [{ name: "speculative-decoding", args: ["--speculative-config", "{}"] }],
   });
-  expect(withBackend(service(named), own, use).extraArgs).toEqual(["--speculative-config", "{}"]);
+  expect(withBackend(service(named), own, onHosts).extraArgs).toEqual(["--speculative-config", "{}"]);
 });
 
-test("a setting of the service replaces the argument of its BackendRuntime", () => {
+test("arguments of a BackendRuntime come first, as they are written", () => {
   const backend = runtime({
     engine: "llamacpp",
     args: ["-c", "4096", "-fa"],
@@ -217,7 +218,11 @@ test("a setting of the service replaces the argument of its BackendRuntime", () 
   const extraArgs = (fields: Record<string, unknown>) =>
     withBackend(service(fields), backend, onHosts).extraArgs;
   expect(extraArgs({})).toEqual(["-c", "4096", "-fa", "--ctx-size", "8192"]);
-  expect(extraArgs({ contextSize: 2048 })).toEqual(["-fa"]);
+  expect(extraArgs({ contextSize: 2048, extraArgs: ["-fa"] })?.slice(-3)).toEqual([
+    "--ctx-size",
+    "8192",
+    "-fa",
+  ]);
 });
 
 /** The sample of llmaz's tests, with the field names of autoscaling/v2. */

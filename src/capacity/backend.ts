@@ -8,7 +8,7 @@ import type { ModelFormat } from "../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { modelNamesOf } from "../api/inference-service/roles.ts";
 import type { RunsOn } from "../api/inference-service/rollout.ts";
-import { argumentsNotSet } from "./arguments.ts";
+import type { InheritedArguments } from "./arguments.ts";
 
 /** The content of a BackendRuntime that a service uses, which may be an earlier revision. */
 export interface BackendRevision {
@@ -20,7 +20,6 @@ export interface BackendRevision {
 export interface BackendUse {
   readonly on: "Hosts" | "Pods";
   readonly format: ModelFormat;
-  readonly hasDraft: boolean;
   /** Accelerator of the pods. The configuration of a host decides which BackendRuntimes it allows. */
   readonly accelerator?: Accelerator | undefined;
 }
@@ -38,17 +37,12 @@ export function withBackend(
   use: BackendUse,
 ): InferenceServiceSpec {
   checkUse(spec, backend, use);
-  const config = configOf(spec, backend, use.hasDraft);
+  const config = configOf(spec, backend);
   const { engine, gauges } = backend.spec;
   const isProgram = engine === "generic";
   const program = isProgram
     ? programOf(spec, backend, config, use.on)
-    : {
-        extraArgs: joined(
-          argumentsNotSet(joined(backend.spec.args, config?.args) ?? [], spec, engine),
-          spec.extraArgs,
-        ),
-      };
+    : { extraArgs: joined(backend.spec.args, config?.args, spec.extraArgs) };
   // The drivers of our own engines count requests in their own way on hosts.
   const inFlight = (isProgram || use.on === "Pods") && {
     inFlightProbe: spec.inFlightProbe ?? inFlightOf(gauges),
@@ -68,6 +62,16 @@ export function probesWithBackend(
   if (probes === undefined || (on === "Hosts" && engine !== "generic")) return overrides;
   const names = ["startup", "liveness", "readiness"] as const;
   return Object.fromEntries(names.map((name) => [name, mergedProbe(probes[name], overrides?.[name])]));
+}
+
+/** The arguments in front of those of the service, once its BackendRuntime is merged. */
+export function argumentsOfBackend(
+  { extraArgs = [] }: InferenceServiceSpec,
+  merged: InferenceServiceSpec,
+  { name }: BackendRevision,
+): InheritedArguments {
+  const count = (merged.extraArgs ?? []).length - extraArgs.length;
+  return { origin: `args of BackendRuntime ${name}`, count };
 }
 
 function checkUse(
@@ -95,14 +99,10 @@ function checkUse(
 }
 
 /** Throws `BackendConfigNotFound`, and `BackendNotForService` for a configuration that would have no effect. */
-function configOf(
-  spec: InferenceServiceSpec,
-  backend: BackendRevision,
-  hasDraft: boolean,
-): RecommendedConfig | undefined {
+function configOf(spec: InferenceServiceSpec, backend: BackendRevision): RecommendedConfig | undefined {
   const { name } = backend;
   const requested = spec.backendRuntime?.config;
-  const found = findConfig(spec, backend, hasDraft);
+  const found = findConfig(spec, backend);
   if (requested === undefined) return found;
   if (found === undefined) {
     const names = backend.spec.recommendedConfigs?.map((one) => one.name).join(", ") || "none";
@@ -112,7 +112,12 @@ function configOf(
     );
   }
   const isEmpty = Object.values(found).filter((one) => one !== undefined).length === 1;
-  if (requested === CONFIG_SPECULATIVE && isEmpty && !hasDraft && spec.speculativeDecoding === undefined)
+  if (
+    requested === CONFIG_SPECULATIVE &&
+    isEmpty &&
+    !hasDraft(spec) &&
+    spec.speculativeDecoding === undefined
+  )
     throw new MetalbridgeError(
       "BackendNotForService",
       `configuration ${requested} of BackendRuntime ${name} needs a draft model: add one with role draft to spec.modelRefs, or set spec.speculativeDecoding to a type that needs none`,
@@ -121,13 +126,17 @@ function configOf(
 }
 
 function findConfig(
-  { backendRuntime }: InferenceServiceSpec,
+  spec: InferenceServiceSpec,
   { spec: { recommendedConfigs = [] } }: BackendRevision,
-  hasDraft: boolean,
 ): RecommendedConfig | undefined {
   const find = (requested: string) => recommendedConfigs.find((one) => one.name === requested);
-  if (backendRuntime?.config !== undefined) return find(backendRuntime.config);
-  return (hasDraft ? find(CONFIG_SPECULATIVE) : undefined) ?? find(CONFIG_DEFAULT);
+  if (spec.backendRuntime?.config !== undefined) return find(spec.backendRuntime.config);
+  return (hasDraft(spec) ? find(CONFIG_SPECULATIVE) : undefined) ?? find(CONFIG_DEFAULT);
+}
+
+/** True if the service names a draft model, whether or not it exists. */
+function hasDraft(spec: InferenceServiceSpec): boolean {
+  return modelNamesOf(spec).draft !== undefined;
 }
 
 /** Types of metrics that are read from pods. */
@@ -142,7 +151,7 @@ export function autoscalingWithBackend(
   const { autoscaling: own } = spec;
   if (own === undefined || backend === undefined) return own;
   if (own.metrics !== undefined || own.triggers !== undefined || own.targetRequests !== undefined) return own;
-  const config = findConfig(spec, backend, modelNamesOf(spec).draft !== undefined);
+  const config = findConfig(spec, backend);
   const { metrics, behavior } = config?.scaleTrigger?.hpa ?? {};
   const isUsable =
     own.engine === "HPA" && (on === "Pods" || !metrics?.some(({ type }) => METRICS_OF_PODS.includes(type)));

@@ -14,19 +14,14 @@ import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
-import { argumentsAsSettings } from "./arguments.ts";
-import { type BackendRevision, withBackend } from "./backend.ts";
+import { argumentsAsSettings, type InheritedArguments } from "./arguments.ts";
+import { type BackendRevision, withBackend, argumentsOfBackend } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
-import { withArguments } from "./flavors/apply.ts";
+import { withArguments, argumentsOfFlavor } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import {
-  revisionContentOf,
-  type TemplateWithoutHost,
-  toReplicaModel,
-  toReplicaTemplate,
-} from "./template.ts";
+import { revisionContentOf, type TemplateWithoutHost, toReplicaModel, toReplicaTemplate } from "./template.ts";
 
 export interface Resolved {
   readonly at: "resolved";
@@ -86,18 +81,23 @@ export function resolveService(input: ResolveInput): Resolution {
   const companions = { draftModel: draft[0], projectorModel: projector[0], adapters };
   if (backend === undefined && service.spec.backendRuntime !== undefined) return backendNotFound(service);
   try {
-    const use = { on: "Hosts", format: formatOf(usable), hasDraft: draft.length > 0 } as const;
+    const use = { on: "Hosts", format: formatOf(usable) } as const;
     const spec = backend === undefined ? service.spec : withBackend(service.spec, backend, use);
     const merged = { ...service, spec };
     const { probeOverrides: ownProbes } = service.spec;
-    return chosen({ service: merged, model: usable, ...companions, backend, ownProbes, replicas }, hosts);
+    const inherited = [
+      ...(backend === undefined ? [] : [argumentsOfBackend(service.spec, spec, backend)]),
+      argumentsOfFlavor(input.service.spec, service.spec),
+    ];
+    const parts = { service: merged, model: usable, ...companions, backend, ownProbes, inherited, replicas };
+    return chosen(parts, hosts);
   } catch (error) {
     return blockedBy(error);
   }
 }
 
 /** The service with the arguments of a flavor. */
-export function withParams(
+function withParams(
   service: InferenceService,
   params: Flavor["params"],
   backend: BackendRevision | undefined,
@@ -150,6 +150,7 @@ interface Usable {
   readonly backend: BackendRevision | undefined;
   /** Probes of the service without those of its BackendRuntime. */
   readonly ownProbes: InferenceService["spec"]["probeOverrides"];
+  readonly inherited: readonly InheritedArguments[];
   readonly replicas: readonly InferenceReplica[];
 }
 
@@ -199,10 +200,10 @@ export function blockedBy(error: unknown): Blocked {
 }
 
 function resolve(usable: Usable, runtime: Runtime): Resolution {
-  const { model, draftModel, projectorModel, adapters, backend, ownProbes, replicas } = usable;
+  const { model, draftModel, projectorModel, adapters, backend, ownProbes, inherited, replicas } = usable;
   const format = formatOf(model);
   const given = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
-  const { spec, notes } = argumentsAsSettings(given, runtime);
+  const { spec, notes } = argumentsAsSettings(given, runtime, inherited);
   const service = { ...usable.service, spec };
   const weightsOf = (one: Model) => toReplicaModel(one, formatOf(one));
   const gpuLayers = model.spec.hardware?.gpu?.layers;

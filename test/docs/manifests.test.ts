@@ -17,13 +17,7 @@ import { withBackend } from "../../src/capacity/backend.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { builtInBackends } from "../../src/engines/built-in-backends.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
-import {
-  documentedManifests,
-  exampleManifests,
-  exampleTexts,
-  NO_MANIFESTS,
-  yamlBlocks,
-} from "./manifests.ts";
+import { documentedManifests, exampleManifests, exampleTexts, NO_MANIFESTS, yamlBlocks } from "./manifests.ts";
 import { repositoryFiles, root } from "./pages.ts";
 
 const schemas = new Map<string, z.ZodType>([
@@ -108,7 +102,7 @@ test.for(withBackends)(
     const backend = backends.get(name);
     if (backend === undefined) throw new Error(`no manifest has BackendRuntime ${name}`);
     const on = spec.placement.on === "Hosts" || backend.image === undefined ? "Hosts" : "Pods";
-    const use = { on, format: backend.formats?.[0] ?? "gguf", hasDraft: false } as const;
+    const use = { on, format: backend.formats?.[0] ?? "gguf" } as const;
     expect(unhonoredFields(withBackend(spec, { name, spec: backend }, use), on, backend.engine)).toEqual([]);
   },
 );

@@ -13,6 +13,7 @@ import { publicSource } from "../../../src/models/source/parse.ts";
 import { compareText } from "../../../src/util/text.ts";
 import { unresolved } from "../../frame/service/phase.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
+import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 
 const MAX_NAMED = 5;
 
@@ -63,6 +64,7 @@ function supplyText(model: Model | undefined, { spec }: InferenceService, runtim
     return "benchmarks of its Model are disabled (spec.benchmark.enabled)";
   if (engineDescription(runtime)?.host?.benchmarkTool === undefined)
     return `runtime ${runtime} has no benchmark on hosts`;
-  if ((spec.tensorOverrides ?? []).length > 0) return "services with tensorOverrides are not benchmarked";
+  if ((effectiveSpec(spec, runtime).tensorOverrides ?? []).length > 0)
+    return "services with tensorOverrides are not benchmarked";
   return "a benchmark of this device class is pending";
 }

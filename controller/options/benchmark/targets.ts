@@ -20,7 +20,8 @@ import { imageOf } from "../../pods/workload/images.ts";
 import { areTolerated, nodeAdmits } from "../../pods/workload/node-admission.ts";
 import { tolerationsOf } from "../../pods/workload/pod.ts";
 import { runtimeOf, withPodBackend } from "../../pods/workload/resolve.ts";
-import { buildOfImage } from "./job.ts";
+import { buildOfImage, KEPT_SETTINGS } from "./job.ts";
+import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 
 export interface ClassedHost {
   readonly host: Host;
@@ -344,7 +345,10 @@ function engineInPod(
     const { image: named, backendRuntime: { version } = {} } = any.spec;
     const image = imageOf({ runtime, pod, accelerator, named, version, settings });
     // A Job has no BackendRuntime.
-    const measured = backend === undefined ? service : { ...any, spec: { ...any.spec, image } };
+    const own = effectiveSpec(given.spec, runtime);
+    const ofKey = Object.fromEntries(KEPT_SETTINGS.map((name) => [name, own[name]]));
+    const spec = backend === undefined ? own : { ...any.spec, ...ofKey, image };
+    const measured = service && { ...service, spec };
     const tolerations = tolerationsOf(any.spec, gpus);
     const build = buildOfImage(image);
     return { runtime, gpus, gpusPerPod: count, image, build, tolerations, service: measured };

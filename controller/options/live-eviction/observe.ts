@@ -8,13 +8,7 @@ import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type {
-  Fitness,
-  MoveCandidate,
-  Observation,
-  ReplicaFit,
-  ReplicaScorer,
-} from "../../../src/capacity/fitness.ts";
+import type { Fitness, MoveCandidate, Observation, ReplicaFit, ReplicaScorer } from "../../../src/capacity/fitness.ts";
 import { onLastFlavor } from "../../../src/capacity/flavors/apply.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
@@ -28,7 +22,7 @@ import { isServingReplica } from "../../hosts/rollout/slots.ts";
 import { usableClasses } from "../../pods/claims.ts";
 import { isReadyPod as isPodReady, requestsOf } from "../../pods/pods.ts";
 import type { PodFlavors } from "../../pods/workload/contract.ts";
-import { withStage } from "../../pods/workload/flavors/build.ts";
+import { withStage, type FlavoredInput } from "../../pods/workload/flavors/build.ts";
 import { matchesFlavors } from "../../pods/workload/flavors/nodes.ts";
 import { stageContext, stageOf } from "../../pods/workload/flavors/stage.ts";
 import { nodeAdmits } from "../../pods/workload/node-admission.ts";
@@ -211,11 +205,11 @@ function needInPods(
     if (backend === undefined && observed.spec.backendRuntime !== undefined) return undefined;
     const flavored = onFlavorInUse(watches, observed, given, backend?.spec);
     if (flavored === undefined) return undefined;
-    const { service, model, flavors } = flavored;
+    const { service, model, flavors, inherited } = flavored;
     const named = { ...namedModels(watches.models, service), model };
     const { draftModel: draft, projectorModel: projector, loraModels = [] } = named;
     const adapters = loraModels.filter((one) => one !== undefined);
-    const merged = withPodBackend(service, { ...named, backend });
+    const merged = withPodBackend(service, { ...named, backend, inherited });
     const pod = podNeed({ service: merged, model, draft, projector, adapters });
     const { source, quantization } = weightsOf(model);
     const { settings, claimBytes } = pod;
@@ -232,7 +226,7 @@ function onFlavorInUse(
   service: InferenceService,
   model: Model,
   backend: BackendRevision["spec"] | undefined,
-): { readonly service: InferenceService; readonly model: Model; readonly flavors?: PodFlavors } | undefined {
+): (Pick<FlavoredInput, "service" | "model"> & Partial<FlavoredInput>) | undefined {
   const flavors = flavorsOf(service.spec, model)?.flavors;
   if (flavors === undefined) return { service, model };
   const inUse = flavors.find(({ name }) => name === service.status?.flavor?.name);

@@ -9,26 +9,20 @@ import type { Model } from "../../../src/api/model.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import type { HostFit } from "../../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type {
-  Fitness,
-  NodeRead,
-  ReplicaFit,
-  ReplicaNeed,
-  ReplicaScorer,
-} from "../../../src/capacity/fitness.ts";
+import type { Fitness, NodeRead, ReplicaFit, ReplicaNeed, ReplicaScorer } from "../../../src/capacity/fitness.ts";
 import { onHostsOf } from "../../../src/capacity/flavors/apply.ts";
 import { contradictionOf } from "../../../src/capacity/flavors/contradictions.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import type { NamedModels } from "../../../src/capacity/named-models.ts";
 import { isAllowedBy } from "../../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../../src/capacity/placement/host-facts.ts";
-import { quantizationOfWeights, withParams } from "../../../src/capacity/resolve.ts";
+import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
 import { placeReason, runsOn } from "../../../src/capacity/runs-on.ts";
 import { toEngineSettings } from "../../../src/capacity/template.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Node } from "../../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
-import { withStage } from "../../pods/workload/flavors/build.ts";
+import { withStage, type FlavoredInput } from "../../pods/workload/flavors/build.ts";
 import { matchesFlavors } from "../../pods/workload/flavors/nodes.ts";
 import { podNeed, withPodBackend } from "../../pods/workload/resolve.ts";
 
@@ -116,16 +110,15 @@ function* candidatesOf(
 function onFlavor(input: PreflightInput, model: Model, flavor: Flavor): Iterable<Candidate> {
   const { service, backend, nodes } = input;
   if (platformOfFlavor(flavor) === "Hosts")
-    return onHosts(
-      { ...input, service: withParams(onHostsOf(service, flavor), flavor.params, backend) },
-      model,
-    );
+    return onHosts({ ...input, service: onHostsOf(service, flavor) }, model, flavor.params);
   // Labels of nodes do not tell their devices, and the driver may add some to any node.
   if (flavor.deviceClass !== undefined)
     return [unknownFlavor(flavor, `kube-scheduler allocates devices of ${flavor.deviceClass}`)];
   const staged = withStage(service, model, { by: "single", flavors: [flavor] }, backend?.spec.engine);
   const matching = nodes?.filter(({ node }) => matchesFlavors(node, staged.flavors));
-  return onNodes({ ...input, service: staged.service, nodes: matching }, staged.model);
+  const merged = withPodBackend(staged.service, { ...input, ...staged });
+  if (contradictionOf(merged.spec, flavor) !== undefined) return [];
+  return onNodes({ ...input, service: staged.service, nodes: matching }, staged.model, staged.inherited);
 }
 
 function unknownFlavor({ name }: Flavor, why: string): Candidate {
@@ -165,14 +158,14 @@ function shortageOf({ name, fit, help }: Candidate) {
 }
 
 /** Judges hosts like the scheduler, as if all were healthy and empty. Uses the catalog while the header is not read. */
-function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
+function onHosts(input: PreflightInput, model: Model, params?: Flavor["params"]): readonly Candidate[] {
   const { service, backend, draftModel, projectorModel, loraModels, hosts } = input;
   const { gguf } = model.status ?? {};
   const scorer = scorerFor(input, model, toEngineSettings(service.spec, { gguf }));
   try {
     const healthy = hosts.map(asIfHealthy);
     const models = { model, draftModel, projectorModel, loraModels };
-    const objects = { service, backend, ...models, hosts: healthy, replicas: [], services: [] };
+    const objects = { service, backend, params, ...models, hosts: healthy, replicas: [], services: [] };
     const { report } = fitOfService(objects, 0);
     const byName = new Map(hosts.map((host) => [host.metadata.name, host]));
     return report.hosts.flatMap((fit) => hostCandidate(fit, byName.get(fit.host), scorer));
@@ -231,10 +224,14 @@ function asIfHealthy(host: Host): Host {
   };
 }
 
-function* onNodes({ nodes, ...input }: PreflightInput, model: Model): Iterable<Candidate> {
+function* onNodes(
+  { nodes, ...input }: PreflightInput,
+  model: Model,
+  inherited?: FlavoredInput["inherited"],
+): Iterable<Candidate> {
   const { service, draftModel: draft, projectorModel: projector, loraModels = [] } = input;
   const adapters = loraModels.filter((one) => one !== undefined);
-  const merged = withPodBackend(service, { ...input, model });
+  const merged = withPodBackend(service, { ...input, model, inherited });
   const pod = podNeed({ service: merged, model, draft, projector, adapters });
   const scorer = scorerFor(input, model, pod.settings, pod.claimBytes);
   if (nodes === undefined) yield { name: "nodes", fit: { at: "unknown", why: "fitness scores are off" } };

@@ -146,6 +146,13 @@ test.each([
   expect(() => podsOf({ backendRuntime: { name, config } }, on, builtIn(name))).toThrow(says);
 });
 
+test("a draft model that does not exist yet is reported as missing", () => {
+  const speculativeDecoding = { type: "draft", draftModelRef: "small" };
+  const spec = { backendRuntime: { name: "llamacpp", config: "speculative-decoding" }, speculativeDecoding };
+  const on = { format: "gguf", accelerator: "cpu" };
+  expect(() => podsOf(spec, on, builtIn("llamacpp"))).toThrow("Model small does not exist");
+});
+
 test("the arguments of llmaz's samples are settings, on hosts and in pods, and a note says so", () => {
   const spec = { backendRuntime: { name: "llamacpp", config: "default" }, extraArgs: ["-fa", "--seed", "1"] };
   const same = { backendRuntime: { name: "llamacpp" }, flashAttention: true, extraArgs: ["--seed", "1"] };

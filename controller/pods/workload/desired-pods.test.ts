@@ -174,6 +174,20 @@ test("the digest of a plain service never changes, because a new field with a de
   );
 });
 
+test("arguments that are settings count in the digest as they are written", () => {
+  const desired = {
+    spec: { runtime: "vllm", extraArgs: ["--max-model-len=8192"] },
+    model: { source: "hf://org/m", hardware: { accelerator: "cuda" } },
+    status: { format: "safetensors" },
+  };
+  const { service, model } = objectsOf(desired);
+  const weights = { claimName: CACHE.claimName, folder: CACHE.folder, file: CACHE.file };
+  const written = desiredPodsDigest({ service, models: [{ model, weights }] });
+  const { digest, notes } = resolve(desired, NEW);
+  expect(notes).toEqual(["extraArgs: --max-model-len=8192 is set as vllmConfig.maxModelLen"]);
+  expect(digest).toBe(written);
+});
+
 test("a service passes its queue of Kueue and its topology on, and nothing else of its metadata", () => {
   const queue = { "kueue.x-k8s.io/queue-name": "team-a", "kueue.x-k8s.io/priority-class": "high" };
   const topology = { "kueue.x-k8s.io/podset-preferred-topology": "rack" };

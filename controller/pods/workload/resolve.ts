@@ -9,35 +9,21 @@ import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { ModelRole } from "../../../src/api/inference-service/model-refs.ts";
 import type { Model } from "../../../src/api/model.ts";
-import { type ArgumentsAsSettings, argumentsAsSettings } from "../../../src/capacity/arguments.ts";
-import { type BackendRevision, withBackend } from "../../../src/capacity/backend.ts";
+import { argumentsAsSettings, type InheritedArguments } from "../../../src/capacity/arguments.ts";
+import { type BackendRevision, withBackend, argumentsOfBackend } from "../../../src/capacity/backend.ts";
 import type { KernelNeed, Loading } from "../../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../../src/capacity/honored.ts";
 import { listNamedModels, type NamedModels } from "../../../src/capacity/named-models.ts";
 import { isPartlyOffloaded } from "../../../src/capacity/offload.ts";
 import { kernelNeedOf } from "../../../src/capacity/quantization-kernels.ts";
-import {
-  type Blocked,
-  backendNotFound,
-  blockedBy,
-  formatOf,
-  usableModel,
-} from "../../../src/capacity/resolve.ts";
+import { type Blocked, backendNotFound, blockedBy, formatOf, usableModel } from "../../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../../src/engines/registry.ts";
 import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import type { ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import { isPulledInPods, podSource, weightsOnNode } from "./cache-eligibility.ts";
-import type {
-  GroupWorkload,
-  MountedWeights,
-  PodFlavors,
-  PodsSettings,
-  Surroundings,
-  Workload,
-  WorkloadInput,
-} from "./contract.ts";
+import type { GroupWorkload, MountedWeights, PodFlavors, PodsSettings, Surroundings, Workload, WorkloadInput } from "./contract.ts";
 import { type DesiredPods, desiredPodsDigest, renderedFor, type Templates } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
@@ -56,6 +42,8 @@ export interface PodsInput extends NamedModels {
   readonly settings: PodsSettings;
   /** Revisions of the service. The template of the newest one stays until the desired state changes. */
   readonly revisions?: readonly ControllerRevision[];
+  /** Arguments of the flavor, in front of those of the service. */
+  readonly inherited?: readonly InheritedArguments[] | undefined;
   /** What the flavors of the Model add to the pods. */
   readonly flavors?: PodFlavors | undefined;
   /** The template of the pods' claims for devices, if they choose the flavor. */
@@ -170,14 +158,17 @@ function resolve<W extends Surroundings>(input: PodsInput, render: Render<W>): P
   if (input.service.spec.backendRuntime !== undefined && input.backend === undefined)
     return backendNotFound(input.service);
   try {
-    const { spec, notes } = podSpecOf(input.service, input);
-    const found = mergedInputOf({ ...input, service: { ...input.service, spec } });
+    const written = writtenFor(input.service, input);
+    const found = mergedInputOf({ ...input, service: written.service });
     if ("at" in found) return found;
-    const { parts, desired } = found;
-    const { service, model } = parts;
-    const digest = desiredPodsDigest(desired);
+    const { model } = found.parts;
+    // Arguments count as they are written: another version may read more of them as settings.
+    const digest = desiredPodsDigest(found.desired);
     const kept = renderedFor(digest, input.revisions ?? []);
-    const runtime = runtimeOf(service, model, kept?.runtime);
+    const runtime = runtimeOf(written.service, model, kept?.runtime);
+    const { spec, notes } = argumentsAsSettings(written.service.spec, runtime, written.inherited);
+    const service = { ...written.service, spec };
+    const parts = { ...found.parts, service };
     const { workload, templates } = render(
       { ...parts, runtime, replicas: replicasOf(service) },
       kept?.templates,
@@ -199,26 +190,25 @@ interface Found {
   readonly desired: DesiredPods;
 }
 
-type OfPods = Pick<PodsInput, "backend" | "model" | "draftModel">;
+type OfPods = Pick<PodsInput, "backend" | "model" | "inherited">;
 
 /** The service with the settings of its BackendRuntime and those in its arguments. Throws MetalbridgeError. */
-export function withPodBackend(service: InferenceService, parts: OfPods): InferenceService {
-  return { ...service, spec: podSpecOf(service, parts).spec };
+export function withPodBackend(given: InferenceService, parts: OfPods): InferenceService {
+  const { service, inherited } = writtenFor(given, parts);
+  const { spec } = service;
+  if (parts.model === undefined || spec.extraArgs === undefined) return service;
+  const runtime = runtimeOf(service, parts.model);
+  return { ...service, spec: argumentsAsSettings(spec, runtime, inherited).spec };
 }
 
-function podSpecOf(service: InferenceService, { backend, model, draftModel }: OfPods): ArgumentsAsSettings {
+/** The service with the settings of its BackendRuntime, and its arguments as they are written. */
+function writtenFor(service: InferenceService, { backend, model, inherited = [] }: OfPods) {
   // A missing Model is reported later.
-  if (model === undefined) return { spec: service.spec, notes: [] };
-  const useOf = () => ({
-    on: "Pods" as const,
-    format: formatOf(model),
-    hasDraft: draftModel !== undefined,
-    accelerator: podAccelerator(model, service.spec),
-  });
-  const spec = backend === undefined ? service.spec : withBackend(service.spec, backend, useOf());
-  return spec.extraArgs === undefined
-    ? { spec, notes: [] }
-    : argumentsAsSettings(spec, runtimeOf({ spec }, model));
+  if (model === undefined || backend === undefined) return { service, inherited };
+  const accelerator = podAccelerator(model, service.spec);
+  const spec = withBackend(service.spec, backend, { on: "Pods", format: formatOf(model), accelerator });
+  const ofBackend = argumentsOfBackend(service.spec, spec, backend);
+  return { service: { ...service, spec }, inherited: [ofBackend, ...inherited] };
 }
 
 function mergedInputOf(input: PodsInput): Found | Blocked {

@@ -43,6 +43,12 @@ test("there is no autoscaler without autoscaling, and none while the service is 
   expect(planScaler(input({ suspend: true, autoscaling: { maxReplicas: 2 } }))).toEqual({ at: "none" });
 });
 
+test("the target is the number of slots, also if an argument sets it", () => {
+  const autoscaling = { maxReplicas: 3 };
+  const extraArgs = ["-np", "8", "-c", "32768"];
+  expect(metricsOf(planScaler(input({ autoscaling, extraArgs })))).toEqual(external("8"));
+});
+
 test("an HPA scales the service itself by its requests, on hosts and in pods", () => {
   const plan = scaled({ minReplicas: 2 });
   expect(plan).toMatchObject({

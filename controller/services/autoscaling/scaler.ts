@@ -9,12 +9,8 @@ import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
 import { metadataOf } from "../../../src/api/owned.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import {
-  type AutoscalingSettings,
-  type ExternalMetricsOwner,
-  loadPath,
-  REQUESTS_METRIC,
-} from "../../frame/service/autoscaling.ts";
+import { type AutoscalingSettings, type ExternalMetricsOwner, loadPath, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
+import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
 export interface LoadGauges {
@@ -123,7 +119,7 @@ function isMissing(metric: Metric | NoMetric): metric is NoMetric {
 /** Requests per replica as the controller reports them, or as an adapter reports those of pods. */
 function defaultMetric(input: ScalerInput, scaling: Autoscaling): Metric | NoMetric {
   const { service, on, gauges, settings } = input;
-  const target = { type: "AverageValue", averageValue: String(targetOfRequests(service, scaling)) };
+  const target = { type: "AverageValue", averageValue: String(targetOfRequests(input, scaling)) };
   const unreported = unreportedRequests(input);
   if (settings.externalMetrics === "ours" && unreported === undefined) {
     const selector = { matchLabels: { [LABEL_SERVICE]: service.metadata.name } };
@@ -151,13 +147,13 @@ function defaultTriggers(input: ScalerInput, scaling: Autoscaling): readonly KED
   const metadata = {
     url: `${settings.loadEndpoint}${loadPath(namespace, name)}`,
     valueLocation: "requestsInFlight",
-    targetValue: String(targetOfRequests(service, scaling)),
+    targetValue: String(targetOfRequests(input, scaling)),
   };
   return [{ type: "metrics-api", metadata }];
 }
 
-function targetOfRequests({ spec }: InferenceService, { targetRequests }: Autoscaling): number {
-  return targetRequests ?? spec.parallelSlots ?? DEFAULT_REQUESTS;
+function targetOfRequests({ service, runtime }: ScalerInput, { targetRequests }: Autoscaling): number {
+  return targetRequests ?? effectiveSpec(service.spec, runtime).parallelSlots ?? DEFAULT_REQUESTS;
 }
 
 /** The reason why the controller does not know the number of requests. */

@@ -101,7 +101,10 @@ function podsState(ports: JudgePorts, input: JudgeInput, flavor: Flavor): Flavor
   const staged = withStage(live.service, given, single, backend?.spec.engine);
   const { model } = staged;
   const named = namedModels(ports.watches.models, staged.service);
-  const service = withPodBackend(staged.service, { ...named, model, backend });
+  const service = withPodBackend(staged.service, { ...named, model, backend, inherited: staged.inherited });
+  // The BackendRuntime has requests and labels too.
+  const contradiction = contradictionOf(service.spec, flavor);
+  if (contradiction !== undefined) return { at: "excluded", message: contradiction };
   const gpus = gpusOf(model, service.spec);
   const refusal = refusalOf(flavor.name);
   const last = stage.flavors.findIndex(({ name }) => name === live.service.status?.flavor?.name);

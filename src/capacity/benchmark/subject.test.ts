@@ -50,7 +50,8 @@ test("the image and the number of GPUs count in pods only", () => {
   expect(subjectOf(vulkan, undefined, llamacpp)?.settings).toEqual({});
 });
 
-test("nothing is measured with tensors on other devices, and extra arguments leave the subject unchanged", () => {
+test("nothing is measured with tensors on other devices, and other arguments than those of settings leave the subject unchanged", () => {
+  expect(settingsOf({ extraArgs: ["-ngl", "9"] })).toEqual({ gpuLayers: "9" });
   expect(settingsOf({ extraArgs: ["--rope-scaling", "none"] })).toEqual({});
   expect(settingsOf({ tensorOverrides: ["exps=CPU"] })).toBeUndefined();
   expect(settingsOf({ tensorOverrides: ["exps=CPU"] }, { runtime: "omlx" })).toEqual({});

@@ -19,7 +19,7 @@ import type { NamedModels } from "../named-models.ts";
 import { claimOfReplica } from "../placement/claims.ts";
 import { hostFacts } from "../placement/host-facts.ts";
 import type { Demand } from "../placement/types.ts";
-import { type Resolved, resolveService, withParams } from "../resolve.ts";
+import { type Resolved, resolveService } from "../resolve.ts";
 import type { ScoreWeights } from "../score.ts";
 import { explainFit, type FitReport } from "./fit.ts";
 
@@ -29,6 +29,8 @@ export interface FitObjects extends NamedModels {
   readonly backend?: BackendRevision | undefined;
   /** All hosts of the cluster. */
   readonly hosts: readonly Host[];
+  /** Settings of the flavor that the service runs on. */
+  readonly params?: Flavor["params"];
   readonly replicas: readonly InferenceReplica[];
   readonly services: readonly InferenceService[];
   readonly benchmarks?: BenchmarkTable | undefined;
@@ -121,7 +123,6 @@ function problemOnHosts({ spec }: InferenceService, flavor: Flavor): string | un
 }
 
 function fitOn(objects: FitObjects, flavor: Flavor, nowMs: number): ServiceFit {
-  const { service, backend } = objects;
-  const placed = withParams(onHostsOf(service, flavor), flavor.params, backend);
-  return fitOfService({ ...objects, service: placed }, nowMs);
+  const service = onHostsOf(objects.service, flavor);
+  return fitOfService({ ...objects, service, params: flavor.params }, nowMs);
 }

@@ -3,6 +3,7 @@ import type { LabelSelector } from "../../api/fields/kubernetes.ts";
 import type { Flavor } from "../../api/flavors.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
+import type { InheritedArguments } from "../arguments.ts";
 
 type Arguments = Pick<InferenceServiceSpec, "args" | "extraArgs">;
 
@@ -18,6 +19,16 @@ export function withArguments(
   return engine === "generic"
     ? { args: [...own, ...(args ?? [])], extraArgs }
     : { args, extraArgs: [...own, ...(extraArgs ?? [])] };
+}
+
+/** The arguments in front of those of the service, once its flavor is applied. */
+export function argumentsOfFlavor(
+  { extraArgs = [] }: Arguments,
+  applied: Arguments,
+  { name }: Partial<Pick<Flavor, "name">> = {},
+): InheritedArguments {
+  const count = (applied.extraArgs ?? []).length - extraArgs.length;
+  return { origin: name === undefined ? "args of its flavor" : `args of flavor ${name}`, count };
 }
 
 /** The service on the hosts of a flavor, which must match the service's own selector too. Its arguments are those of the service. */

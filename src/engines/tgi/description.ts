@@ -61,7 +61,12 @@ export const tgi: EngineDescription = {
   apiPaths: ["/v1/chat/completions", "/v1/completions", "/generate", "/generate_stream", "/v1/models"],
   isSharedDaemon: false,
   modes: ["chat"],
-  arguments: argumentsOfConfig("tgiConfig", "max-input-length max-total-tokens quantize dtype"),
+  arguments: {
+    settings: {
+      ...argumentsOfConfig("tgiConfig", "max-input-length max-total-tokens quantize dtype").settings,
+      "--max-input-tokens": { setting: "tgiConfig.maxInputLength" },
+    },
+  },
   pod: tgiPod,
   traces: { processes: /^text-generation/ },
 };

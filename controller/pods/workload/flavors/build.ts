@@ -6,12 +6,13 @@ import type { InferenceService } from "../../../../src/api/inference-service/ind
 import type { Model } from "../../../../src/api/model.ts";
 import { serviceName } from "../../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../../src/api/owned.ts";
-import { withArguments } from "../../../../src/capacity/flavors/apply.ts";
+import { withArguments, argumentsOfFlavor } from "../../../../src/capacity/flavors/apply.ts";
 import { type FlavorLimits, limitsOf } from "../../../../src/capacity/flavors/narrow.ts";
 import type { ResourceClaimTemplate } from "../../../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../../../src/util/hash.ts";
 import type { FlavorStage } from "../../../frame/service/path.ts";
 import type { PodFlavors } from "../contract.ts";
+import type { InheritedArguments } from "../../../../src/capacity/arguments.ts";
 
 /** Name of the claim within the pod, and of its one request. An allocation names the flavor as `flavor/NAME`. */
 export const FLAVOR_CLAIM = "flavor";
@@ -22,6 +23,8 @@ export interface FlavoredInput {
   readonly flavors: PodFlavors;
   /** Absent unless the stage is by devices. */
   readonly claimTemplate: ResourceClaimTemplate | undefined;
+  /** Arguments of the flavor, in front of those of the service. */
+  readonly inherited: readonly InheritedArguments[];
 }
 
 /** The service and its Model with the settings of a stage. Settings of the service override those of flavors. */
@@ -38,13 +41,14 @@ export function withStage(
   const { image, tensorParallelSize: tensor, pipelineParallelSize: pipeline } = first.params ?? {};
   const { flavors: _names, ...spec } = service.spec;
   const { flavors: _all, ...modelSpec } = model.spec;
+  const argumentsOf = withArguments(spec, first.params, engine);
   return {
     service: {
       ...service,
       spec: {
         ...spec,
         image: spec.image ?? image,
-        ...withArguments(spec, first.params, engine),
+        ...argumentsOf,
         placement: { ...spec.placement, on: "Pods" },
       },
     },
@@ -57,6 +61,7 @@ export function withStage(
       parallel: { tensor, pipeline },
     },
     claimTemplate,
+    inherited: [argumentsOfFlavor(spec, argumentsOf, first)],
   };
 }
 
