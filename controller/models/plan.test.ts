@@ -10,12 +10,7 @@ import type { CacheState } from "./cache/plan.ts";
 import { modelConfigSchema } from "./config.ts";
 import { planModelStatus } from "./plan.ts";
 import { classifyModel } from "./source/classify.ts";
-import {
-  firstRecord,
-  type InspectionResult,
-  isInspectionDue,
-  recordInspection,
-} from "./source/inspections.ts";
+import { firstRecord, type InspectionResult, isInspectionDue, recordInspection } from "./source/inspections.ts";
 
 const FOLDER = new URL("golden/", import.meta.url);
 const NOW = "2026-01-02T03:04:05Z";
@@ -401,6 +396,10 @@ test("a file on a host is Unknown until a service has served it, and a missing f
   const served = statusWith({ readyReplicas: 1 });
   expect(served).toMatchObject({ phase: "Ready", reason: "FileServed" });
   expect(shown(served)).toEqual(["Degraded False FileServed", "Ready True FileServed"]);
+  expect(served.message).toBe("a host has served the file from its own disk");
+  const inPods = statusWith({ readyReplicas: 1, on: "Pods" });
+  expect(inPods).toMatchObject({ reason: "FileServed", message: expect.stringMatching(/^a pod has served/) });
+  expect(statusWith({}, { ...onDisk, status: inPods }).message).toBe(inPods.message);
   // Scaled to zero: what was seen stays, for this spec.
   expect(statusWith({}, { ...onDisk, status: served })).toMatchObject({ phase: "Ready" });
   const edited = { ...onDisk, metadata: { ...onDisk.metadata, generation: 2 }, status: served };

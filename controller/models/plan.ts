@@ -243,18 +243,24 @@ const UNCHECKED = "the source states no checksum, so spec.sha256 is verified aft
 /** Reasons that a service reports if a host cannot serve a file from its disk. */
 const FILE_PROBLEMS = ["SourceNotFound", "FileUnreadable", "SourceNotAllowed"];
 
+const SERVED = {
+  byHost: "a host has served the file from its own disk",
+  byPod: "a pod has served the file from the disk of its node",
+};
+
 /**
  * Only a host can check the file, and it does so when a replica is about to serve it. Until then the Model is Pending, but
  * services may use it.
  */
 function judgeHostFile({ model, services = [] }: ModelObservation, message: string): Verdict {
-  const { reason, phase, observedGeneration } = model.status ?? {};
+  const { reason, phase, observedGeneration, message: before } = model.status ?? {};
   const wasServed =
     phase === "Ready" && reason === "FileServed" && observedGeneration === model.metadata.generation;
-  const serving = services.find(({ status }) => (status?.readyReplicas ?? 0) > 0);
+  const serving = services.filter(({ status }) => (status?.readyReplicas ?? 0) > 0);
   const facts = onHostFacts(model);
-  if (serving !== undefined || wasServed)
-    return ready("FileServed", "a host has served the file from its own disk", facts);
+  if (serving.some(({ status }) => status?.on !== "Pods")) return ready("FileServed", SERVED.byHost, facts);
+  if (serving.length > 0) return ready("FileServed", SERVED.byPod, facts);
+  if (wasServed) return ready("FileServed", before ?? SERVED.byHost, facts);
   const failing = services.find(
     ({ spec, status }) =>
       mainModelOf(spec) === model.metadata.name && FILE_PROBLEMS.includes(status?.reason ?? ""),

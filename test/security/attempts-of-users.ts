@@ -1,24 +1,7 @@
 /** What people with rights in one namespace, and those who run hosts, try beyond these rights. */
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
-import {
-  type Attempts,
-  api,
-  core,
-  endpoints,
-  get,
-  hostPath,
-  merge,
-  NAMESPACE,
-  named,
-  OURS,
-  post,
-  rbac,
-  remove,
-  replicaPath,
-  slicePath,
-  VICTIM,
-} from "./requests.ts";
+import { type Attempts, api, core, endpoints, get, hostPath, merge, NAMESPACE, named, OURS, post, rbac, remove, replicaPath, slicePath, VICTIM } from "./requests.ts";
 
 const kinds = (plural: string, place = NAMESPACE) => `${OURS}/namespaces/${place}/${plural}`;
 const ownService = `${kinds("inferenceservices")}/chat`;
@@ -80,6 +63,7 @@ const DANGEROUS: Readonly<Record<string, object>> = {
   "a process of a Windows host": { securityContext: { windowsOptions: { hostProcess: true } } },
   sysctls: { podSecurityContext: { sysctls: [{ name: "kernel.shm_rmid_forced", value: "0" }] } },
   "a folder of the node": { extraVolumes: [{ name: "a", hostPath: { path: "/" } }] },
+  "a mount of the weights' folder of the node": { extraVolumeMounts: [{ name: "node-0", mountPath: "/w" }] },
   "the priority of the system": { priorityClassName: "system-node-critical" },
 };
 

@@ -8,6 +8,7 @@ import { isRemote, parseSource } from "../../../src/models/source/parse.ts";
 import { cacheClaimName } from "./cache-claim.ts";
 import type { CacheSettings, MountedWeights } from "./contract.ts";
 import { type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
+import { formatOf } from "../../../src/capacity/resolve.ts";
 
 export interface CacheRefusal {
   readonly code: ErrorCode;
@@ -51,7 +52,10 @@ export function desiredCacheOf(
   try {
     // A service on hosts reads no volume, so it names no claim.
     const inPods = services.filter((service) => platformFor(service) !== "Hosts");
-    return resolveCache(model, inPods, settings);
+    const isMain =
+      inPods.length === 0 ||
+      inPods.some((service) => (mainOf(service) ?? model).metadata.name === model.metadata.name);
+    return resolveCache(model, inPods, settings, isMain);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     const refusal = { code: error.code, message: error.message };
@@ -83,14 +87,16 @@ function resolveCache(
   model: Model,
   services: readonly InferenceService[],
   settings: CacheSettings,
+  isMain: boolean,
 ): DesiredCache {
   const inPlace = parseSource(model.spec.source);
   if (inPlace.kind === "pvc")
     return { at: "volume", claimName: checkClaim(inPlace.claim), isOurs: false, folder: "", source: inPlace };
-  if (isPulledInPods(model, settings) || weightsOnNode(model, settings) !== undefined) return { at: "none" };
+  if (isMain && isPulledInPods(model, settings)) return { at: "none" };
+  if (weightsOnNode(model, settings) !== undefined) return { at: "none" };
   const claims = claimsOf(services);
   if (claims === "none") return { at: "none" };
-  const source = podSource(model);
+  const source = podSource(model, isMain);
   const [first, ...others] = [...claims].sort();
   if (others.length > 0) throw ambiguous(claims);
   const isOurs = first === undefined || first === "";
@@ -107,13 +113,15 @@ export function isPulledInPods(
 }
 
 /** The source that pods get their weights from. Throws `SourceNotSupported`. */
-export function podSource({ spec }: Model): CacheVolumeSpec["source"] {
+export function podSource({ spec }: Model, isMain = true): CacheVolumeSpec["source"] {
   const source = parseSource(spec.source);
   if (source.kind === "pvc") return source;
   if (source.kind === "ollama" && spec.format !== "gguf")
     throw new MetalbridgeError(
       "SourceNotSupported",
-      "pods do not pull from this registry: set spec.format to gguf, or --ollama-registry of the controller",
+      isMain
+        ? "pods do not pull from this registry: set spec.format to gguf, or --ollama-registry of the controller"
+        : "Ollama pulls only the main Model of a service in pods: set spec.format of this Model to gguf",
     );
   if (!isRemote(source)) {
     const message = `pods cannot fetch file:// sources, and ${source.path} is below none of the folders in pods.hostPaths of the chart (--host-paths)`;
@@ -130,20 +138,35 @@ const FILE_OF_WEIGHTS = /\.(gguf|safetensors|bin|pt|pth|npz)$/i;
 /**
  * Weights of a file:// source below a folder that the administrator allows; undefined for all others. The volume is that folder:
  * the kubelet would follow links in a longer path, and refuses those in the `subPath` of a mount that lead out of the volume.
+ * Throws `SourceNotSupported` for what only an agent can check or choose in the folder.
  */
 export function weightsOnNode(
-  { spec }: Model,
+  model: Model,
   { hostPaths = [] }: Partial<Pick<CacheSettings, "hostPaths">> = {},
 ): MountedWeights | undefined {
-  const source = parseSource(spec.source);
+  const source = parseSource(model.spec.source);
   if (source.kind !== "file") return undefined;
   const allowed = hostPaths.filter((root) => source.path.startsWith(`${root}/`));
   const [hostPath] = allowed.toSorted((one, other) => other.length - one.length);
   if (hostPath === undefined) return undefined;
   const segments = source.path.slice(hostPath.length + 1).split("/");
   const file = segments.at(-1) ?? "";
-  const isFolder = spec.format !== "gguf" && !FILE_OF_WEIGHTS.test(file);
+  const isFolder = !FILE_OF_WEIGHTS.test(file);
+  const problem = onlyOnHosts(model, isFolder);
+  if (problem !== undefined) throw new MetalbridgeError("SourceNotSupported", problem);
   return { hostPath, folder: segments.slice(0, -1).join("/"), file, isFolder };
+}
+
+/** Reason why pods, which use a path of their node as it is, cannot serve what the Model asks for. */
+function onlyOnHosts(model: Model, isFolder: boolean): string | undefined {
+  const { sha256, ignorePatterns = [] } = model.spec;
+  if (sha256 !== undefined)
+    return "pods do not verify spec.sha256 of a file on their node: remove it, or use a source that is downloaded";
+  if (ignorePatterns.length > 0)
+    return "pods do not apply spec.ignorePatterns to a path of their node: remove it, and name a path without these files";
+  if (isFolder && formatOf(model) === "gguf")
+    return "spec.source names no file, and pods choose none in a folder of their node: name the .gguf file, or set spec.format if the weights are of another format";
+  return undefined;
 }
 
 /** Claims that the services name; the empty string means the namespace's cache. `none` if no service reads a volume. */

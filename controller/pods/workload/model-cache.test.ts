@@ -7,14 +7,8 @@ import { buildCacheClaim, cacheClaimName } from "./cache-claim.ts";
 import { desiredCacheOf, needsCache } from "./cache-eligibility.ts";
 import type { CacheSettings } from "./contract.ts";
 import { desiredVolume } from "./fixtures/desired-volume.ts";
-import {
-  buildFetchJob,
-  buildFetchPolicy,
-  cacheKeyOf,
-  downloadKey,
-  fetchJobName,
-  linkOf,
-} from "./model-cache.ts";
+import { buildFetchJob, buildFetchPolicy, cacheKeyOf, downloadKey, fetchJobName, linkOf } from "./model-cache.ts";
+import { resolvePods } from "./resolve.ts";
 
 const FOLDER = new URL("golden/model-cache/", import.meta.url);
 
@@ -171,6 +165,32 @@ test.each<[spec: object, services: InferenceService[], code: string, message: Re
   const refused = { at: "refused", code, message: expect.stringMatching(message) };
   expect(desiredCacheOf(model({ ...cpu, ...spec }), services, defaults)).toEqual(refused);
 });
+
+test.each(["ollama://qwen3:8b", "ollama://other.example/org/m"])(
+  "%s of a draft is refused: only setting the format helps, for the engine pulls main Models only",
+  (source) => {
+    const draft = model({ ...cpu, source }, "draft");
+    const main = model({ ...cpu, source: "ollama://qwen3:8b" }, "main");
+    const cached = service("a", { modelRef: "main", speculativeDecoding: { draftModelRef: "draft" } });
+    const ephemeral = { ...cached, spec: { ...cached.spec, modelCache: { persistence: "Ephemeral" } } };
+    const refusal = {
+      code: "SourceNotSupported",
+      message: expect.stringMatching(/only .* main Model.*gguf$/),
+    };
+    expect(desiredCacheOf(draft, [cached], defaults, () => main)).toEqual({ at: "refused", ...refusal });
+    expect(desiredCacheOf(main, [cached], defaults, () => main)).toEqual({ at: "none" });
+    for (const one of [cached, ephemeral as InferenceService])
+      expect(
+        resolvePods({
+          service: one,
+          model: { ...main, status: { phase: "Ready" } },
+          draftModel: { ...draft, status: { phase: "Ready" } },
+          loraModels: [],
+          settings: { images: {}, fetch: defaults },
+        }),
+      ).toMatchObject({ at: "blocked", ...refusal });
+  },
+);
 
 test.each<[spec: object, pods: object, code: string]>([
   [{ source: "file:///m.gguf" }, {}, "SourceNotSupported"],

@@ -90,6 +90,46 @@ test("a pod mounts the allowed folder read-only, and only its engine's part of i
   expect(engine?.args).toContain("/models/m.gguf");
 });
 
+test.each<[source: string, spec: object, message: RegExp | undefined]>([
+  ["file:///srv/models/m.gguf", { sha256: "a".repeat(64) }, /spec\.sha256 .*remove/],
+  ["file:///srv/models/qwen", {}, /spec\.source names no file.*\.gguf/],
+  ["file:///srv/models/qwen", { format: "gguf", quantization: "Q4_K_M" }, /spec\.source names no file/],
+  ["file:///srv/models/m.gguf", { ignorePatterns: ["*.gguf"] }, /spec\.ignorePatterns .*remove/],
+  ["file:///srv/models/llama", { format: "safetensors", ignorePatterns: ["*.bin"] }, /spec\.ignorePatterns/],
+  [
+    "file:///srv/models/llama",
+    { format: "safetensors", quantization: "awq", hardware: { accelerator: "cuda" } },
+    undefined,
+  ],
+])("pods refuse %s with %j, which only hosts can honor", (source, spec, message) => {
+  const model = modelOf(source, spec);
+  const refusal = message && { code: "SourceNotSupported", message: expect.stringMatching(message) };
+  expect(desiredCacheOf(model, [serviceOf()], fetch)).toEqual(
+    refusal ? { at: "refused", ...refusal } : { at: "none" },
+  );
+  const onHosts = serviceOf({ placement: { on: "Hosts" } });
+  expect(desiredCacheOf(model, [onHosts], fetch)).toEqual({ at: "none" });
+  const resolution = resolvePods({
+    service: serviceOf(),
+    model,
+    loraModels: [],
+    settings: { images: {}, fetch },
+  });
+  expect(resolution).toMatchObject(refusal ? { at: "blocked", ...refusal } : { at: "resolved" });
+});
+
+test.each<[extraVolumeMounts: readonly object[], code: string | undefined]>([
+  [[{ name: "node-0", mountPath: "/w" }], "VolumeReserved"],
+  [[{ name: "node-0", mountPath: "/models" }], "VolumeReserved"],
+  [[{ name: "node-12", mountPath: "/w", readOnly: true }], "VolumeReserved"],
+  [[{ name: "node-data", mountPath: "/w" }], undefined],
+])("users who mount %j get %s", (extraVolumeMounts, code) => {
+  const service = serviceOf({ extraVolumeMounts, podSecurityContext: { runAsUser: 0 } });
+  const model = modelOf("file:///srv/models/qwen/m.gguf");
+  const resolution = resolvePods({ service, model, loraModels: [], settings: { images: {}, fetch } });
+  expect(resolution.at === "blocked" ? resolution.code : undefined).toBe(code);
+});
+
 test("a path that is not allowed is refused with the value to set", () => {
   const model = modelOf("file:///data/m.gguf");
   const resolution = resolvePods({

@@ -260,7 +260,9 @@ function weightsFor(
     try {
       const { needsWeights } = engineDescription(runtimeOf(service, main))?.pod ?? {};
       const fetchesItself = needsWeights === false || (needsWeights !== true && fetch?.image === undefined);
-      return fetchesItself ? undefined : ephemeralWeights(model);
+      if (fetchesItself) return undefined;
+      podSource(model, model === main);
+      return ephemeralWeights(model);
     } catch (error) {
       return blockedBy(error);
     }
@@ -281,7 +283,7 @@ function otherClaim({ spec: { modelCache } }: InferenceService, model: Model): B
 
 function weightsOnClaim(model: Model, main: Model): MountedWeights | Blocked {
   try {
-    podSource(model);
+    podSource(model, model === main);
     const weights = weightsOnVolume(model) ?? weightsFilledByPods(model);
     // A pod that mounted two volumes of one node each could need two nodes, so it fetches these to its own volume.
     const isElsewhere = weights?.claimName !== main.status?.cache?.claimName;

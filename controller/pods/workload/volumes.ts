@@ -9,6 +9,7 @@ import type { MountedWeights, Volume, WorkloadInput } from "./contract.ts";
 import { type Fetching, fetchingOf } from "./ephemeral.ts";
 import type { GPURequest } from "./gpus.ts";
 import { CACHE_VOLUME } from "./model-cache.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
 
 export type Mount = {
   readonly name: string;
@@ -36,6 +37,7 @@ export interface Files {
 const ANNOTATION_CHAT_TEMPLATE = "metalbridge.dev/chat-template";
 /** Volume with the API key, for engines that read the key from a file. */
 export const KEY_VOLUME = "api-key";
+const VOLUME_OF_NODE = /^node-\d+$/;
 const OWN_FOLDER = "/etc/metalbridge";
 const SHARED_MEMORY_PER_GPU = 4;
 
@@ -86,6 +88,7 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
     })),
     ...parts.map(({ volume, mount }) => ({ name: volume.name, ...mount })),
   ];
+  checkMounts(spec);
   return {
     volumes: withTheirs(ours, (spec.extraVolumes ?? []) as unknown as Volume[], ({ name }) => name),
     mounts: withTheirs(
@@ -208,6 +211,14 @@ function sharedMemory(
       mount: { mountPath: "/dev/shm" },
     },
   ];
+}
+
+/** The policy for dangerous pods has the same rule, by the name alone too. A volume of a node is its whole folder, and writable. */
+function checkMounts({ extraVolumeMounts = [] }: InferenceServiceSpec): void {
+  const found = (extraVolumeMounts as unknown as Mount[]).find(({ name }) => VOLUME_OF_NODE.test(name));
+  if (found === undefined) return;
+  const message = `spec.extraVolumeMounts mounts ${found.name}, a name that is reserved for the folders in pods.hostPaths, which pods only read`;
+  throw new MetalbridgeError("VolumeReserved", message);
 }
 
 /** The user's entries replace ours with the same name or mount path, for example to mount a larger volume at /tmp. */

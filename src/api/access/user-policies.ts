@@ -238,6 +238,9 @@ const DANGEROUS: Readonly<Record<string, string>> = {
   ),
   "podSecurityContext.sysctls": "size(variables.spec.?podSecurityContext.?sysctls.orValue([])) > 0",
   extraVolumes: "variables.spec.?extraVolumes.orValue([]).exists(volume, has(volume.hostPath))",
+  // The volume of pods.hostPaths: the whole folder, which a second mount could make writable.
+  extraVolumeMounts:
+    "variables.spec.?extraVolumeMounts.orValue([]).exists(mount, mount.?name.orValue('').matches('^node-[0-9]+$'))",
   priorityClassName: "variables.spec.?priorityClassName.orValue('').startsWith('system-')",
 };
 

@@ -39,6 +39,10 @@ export const podErrors = {
     what: "The engine reads its weights from a volume, but no volume contains them.",
     do: "remove spec.skipModelInit, or choose a runtime that fetches weights itself (vllm, sglang, tgi); for spec.modelCache.persistence Ephemeral set --image of the controller",
   },
+  VolumeReserved: {
+    what: "spec.extraVolumeMounts names a volume node-0, node-1, …: these are the folders of nodes that Metalbridge mounts read-only for weights.",
+    do: "remove the mount; for a volume of your own in spec.extraVolumes, choose another name",
+  },
   PodArgumentsTooLong: {
     what: "The arguments and variables of the container exceed the size limit of a pod.",
     do: "shorten spec.args, spec.extraArgs and spec.env; put long texts into a ConfigMap and mount it with spec.extraVolumes",
