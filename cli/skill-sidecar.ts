@@ -1,28 +1,27 @@
 /** `metalbridge skill-sidecar`: runs the reading commands of an agent, as the sidecar of a SkillPack of Sympozium. */
 
 import { execFile } from "node:child_process";
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, fchmodSync, realpathSync, rmSync } from "node:fs";
 import path from "node:path";
-import { setInterval } from "node:timers/promises";
+import { setInterval, setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import { listenForStop } from "./program/stop-signals.ts";
 import { decideExecRequest, type ExecDecision } from "./skill-sidecar/request.ts";
+import { readdir } from "node:fs/promises";
+import { writeFileAtomicSync } from "../src/util/atomic-file.ts";
+import { readPlainFile } from "../src/util/plain-file.ts";
+import { printNote } from "./program/output.ts";
 
 interface Flags {
   readonly ipc: string;
   readonly pack: string;
+  readonly workspace: string;
 }
 
 /** The agent looks for a result every 150 ms. */
 const POLL_MS = 150;
+/** After a result that could not be written. */
+const RETRY_MS = 1_000;
 /** Each is a process of about 150 MiB. */
 const MAX_RUNNING = 2;
 const MAX_REQUEST_BYTES = 64 * 1024;
@@ -43,11 +42,12 @@ export function configureSkillSidecar(command: Command): void {
   command
     .option("--ipc <folder>", "folder that the pod shares with the agent", "/ipc")
     .option("--pack <name>", "name of the SkillPack, the target of the agent's commands", "metalbridge")
+    .option("--workspace <folder>", "folder of the agent's files, where its commands run", "/workspace")
     .action(runSidecar);
 }
 
 /** Ends when the agent has exited, or at a signal. */
-async function runSidecar({ ipc, pack }: Flags): Promise<void> {
+async function runSidecar({ ipc, pack, workspace }: Flags): Promise<void> {
   const { signal } = listenForStop();
   const tools = path.join(ipc, "tools");
   mkdirSync(tools, { recursive: true });
@@ -56,24 +56,30 @@ async function runSidecar({ ipc, pack }: Flags): Promise<void> {
     const decision = decideExecRequest(readRequest(tools, id), pack);
     if (decision.at === "other" || !claim(tools, id)) return;
     running.add(id);
-    void resultOf(decision, signal).then((result) => {
-      writeResult(tools, id, result);
-      running.delete(id);
-    });
+    void resultOf(decision, workspace, signal)
+      .then((result) => writeResult(tools, id, result))
+      .catch(async (error: unknown) => {
+        printNote(`request ${id}: ${error instanceof Error ? error.message : error}`);
+        await setTimeout(RETRY_MS, undefined, { signal });
+        rmSync(claimOf(tools, id), { recursive: true, force: true });
+      })
+      // It ends, or the claim cannot be removed either: then the request is not taken again.
+      .catch(() => {})
+      .finally(() => running.delete(id));
   };
   try {
     for await (const _ of setInterval(POLL_MS, undefined, { signal })) {
       if (existsSync(path.join(ipc, "done"))) return;
-      for (const id of waitingIn(tools)) if (running.size < MAX_RUNNING) take(id);
+      for (const id of await waitingIn(tools)) if (running.size < MAX_RUNNING) take(id);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
   }
 }
 
-/** Requests without a result that no sidecar has claimed. */
-function waitingIn(tools: string): readonly string[] {
-  const names = new Set(readdirSync(tools));
+/** Requests without a result that no sidecar has claimed; none in a folder that the agent has removed. */
+async function waitingIn(tools: string): Promise<readonly string[]> {
+  const names = new Set(await readdir(tools).catch(() => []));
   return [...names].flatMap((name) => {
     const [, id] = /^exec-request-([\w.-]{1,128})\.json$/.exec(name) ?? [];
     return id === undefined || names.has(`.claim-${id}`) || names.has(`exec-result-${id}.json`) ? [] : [id];
@@ -82,19 +88,21 @@ function waitingIn(tools: string): readonly string[] {
 
 /** Empty for anything but a plain file of a usual size, and for one that the agent has removed. */
 function readRequest(tools: string, id: string): string {
-  const file = path.join(tools, `exec-request-${id}.json`);
   try {
-    const { size } = lstatSync(file);
-    return lstatSync(file).isFile() && size <= MAX_REQUEST_BYTES ? readFileSync(file, "utf8") : "";
+    return readPlainFile(path.join(tools, `exec-request-${id}.json`), { maxBytes: MAX_REQUEST_BYTES });
   } catch {
     return "";
   }
 }
 
+function claimOf(tools: string, id: string): string {
+  return path.join(tools, `.claim-${id}`);
+}
+
 /** The folder is the lock that the sidecars of a pod share. */
 function claim(tools: string, id: string): boolean {
   try {
-    mkdirSync(path.join(tools, `.claim-${id}`));
+    mkdirSync(claimOf(tools, id));
     return true;
   } catch {
     return false;
@@ -103,36 +111,56 @@ function claim(tools: string, id: string): boolean {
 
 async function resultOf(
   decision: Exclude<ExecDecision, { readonly at: "other" }>,
+  workspace: string,
   signal: AbortSignal,
 ): Promise<ExecResult> {
-  if (decision.at === "refused")
-    return { exitCode: REFUSED, stdout: "", stderr: decision.why, timedOut: false };
+  if (decision.at === "run")
+    // It fails for an argument that no process takes.
+    return execute(decision, workspace, signal).catch((error: unknown) => refusal(String(error)));
+  return refusal(decision.why);
+}
+
+const refusal = (stderr: string): ExecResult => ({ exitCode: REFUSED, stdout: "", stderr, timedOut: false });
+
+async function execute(
+  { args, timeoutMs, workDir }: Extract<ExecDecision, { readonly at: "run" }>,
+  workspace: string,
+  signal: AbortSignal,
+): Promise<ExecResult> {
   const options = {
-    timeout: decision.timeoutMs,
+    cwd: folderWithin(workspace, workDir),
+    timeout: timeoutMs,
     killSignal: "SIGKILL",
     maxBuffer: MAX_OUTPUT_BYTES,
     signal,
   } as const;
   return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [process.argv[1] ?? "", ...decision.args],
-      options,
-      (error, stdout, stderr) => {
-        if (error === null) return resolve({ exitCode: 0, stdout, stderr, timedOut: false });
-        const isCut = error.code === "ERR_CHILD_PROCESS_STDIO_MAXBUFFER";
-        const timedOut = !isCut && error.killed === true;
-        const note = isCut ? `cut after ${MAX_OUTPUT_BYTES} bytes: use --limit or name one object\n` : "";
-        const exitCode = typeof error.code === "number" ? error.code : timedOut ? TIMED_OUT : 1;
-        resolve({ exitCode, stdout, stderr: `${note}${stderr}`, timedOut });
-      },
-    );
+    execFile(process.execPath, [process.argv[1] ?? "", ...args], options, (error, stdout, stderr) => {
+      if (error === null) return resolve({ exitCode: 0, stdout, stderr, timedOut: false });
+      const isCut = error.code === "ERR_CHILD_PROCESS_STDIO_MAXBUFFER";
+      const timedOut = !isCut && error.killed === true;
+      const note = isCut ? `cut after ${MAX_OUTPUT_BYTES} bytes: use --limit or name one object\n` : "";
+      const exitCode = typeof error.code === "number" ? error.code : timedOut ? TIMED_OUT : 1;
+      resolve({ exitCode, stdout, stderr: `${note}${stderr}`, timedOut });
+    });
   });
 }
 
-/** In one step, because the agent reads as soon as the file is there. */
+/** The workspace in place of a folder that is missing or lies elsewhere. */
+function folderWithin(workspace: string, workDir: string): string | undefined {
+  try {
+    const folder = `${realpathSync(path.resolve(workspace, workDir))}/`;
+    // With the slash, a file does not exist.
+    if (folder.startsWith(`${realpathSync(workspace)}/`) && existsSync(folder)) return folder;
+  } catch {
+    // Missing, or not a path.
+  }
+  return existsSync(workspace) ? workspace : undefined;
+}
+
+/** In one step, because the agent, which is another user, reads as soon as the file is there. */
 function writeResult(tools: string, id: string, result: ExecResult): void {
-  const file = path.join(tools, `exec-result-${id}.json`);
-  writeFileSync(`${file}.tmp`, JSON.stringify({ id, ...result }));
-  renameSync(`${file}.tmp`, file);
+  writeFileAtomicSync(path.join(tools, `exec-result-${id}.json`), JSON.stringify({ id, ...result }), {
+    prepare: (file) => fchmodSync(file, 0o644),
+  });
 }

@@ -12,8 +12,11 @@ test.each<[command: string, args: readonly string[]]>([
   ["metalbridge --version", ["--version"]],
   ["metalbridge models list --host mac-1", ["models", "list", "--host", "mac-1"]],
   ["metalbridge deploy --dry-run hf://a/b", ["deploy", "--dry-run", "hf://a/b"]],
+  // The tokens of a context, and not the context of a kubeconfig.
+  ["metalbridge fit qwen --context 65536 -s 4", ["fit", "qwen", "--context", "65536", "-s", "4"]],
+  ["metalbridge rollout status --watch=false chat", ["rollout", "status", "--watch=false", "chat"]],
 ])("runs %s", (command, args) => {
-  expect(decide(command)).toEqual({ at: "run", args, timeoutMs: 30_000 });
+  expect(decide(command)).toEqual({ at: "run", args, timeoutMs: 30_000, workDir: "" });
 });
 
 test.each<[command: string, why: RegExp]>([
@@ -30,9 +33,21 @@ test.each<[command: string, why: RegExp]>([
   ["metalbridge deploy hf://a/b --yes --catalog --dry-run", /only reads/],
   ["metalbridge models rm hf://a/b", /only reads/],
   ["metalbridge statusx", /only reads/],
-  ["metalbridge --kubeconfig=/workspace/k status", /--kubeconfig is refused/],
+  ["metalbridge --kubeconfig=/workspace/k status", /only reads/],
+  ["metalbridge status --kubeconfig=/workspace/k", /--kubeconfig is refused/],
   ["metalbridge status --kubeconfig /workspace/k", /--kubeconfig is refused/],
   ["metalbridge status --context other", /--context is refused/],
+  ["metalbridge fit qwen --kube-context other", /--kube-context is refused/],
+  ["metalbridge fit qwen --kube-context=other", /--kube-context is refused/],
+  ["metalbridge models list --state-dir /workspace", /--state-dir is refused/],
+  // The pack has no right to watch.
+  ["metalbridge get services -w", /-w is refused: .* get with -n, .*--selector/],
+  ["metalbridge get services -Aw", /-Aw is refused/],
+  ["metalbridge rollout status chat", /rollout status --watch=false/],
+  ["metalbridge rollout status --watch=false chat --watch=true", /--watch is refused/],
+  ["metalbridge deploy --dry-run hf://a/b --yes", /--yes is refused/],
+  ["metalbridge fit -f -", /- is refused/],
+  ["metalbridge get -- services", /-- is refused/],
   ["llmfit-cluster-fit --model any", /creates probe pods/],
   ["metalbridge-other status", /no metalbridge-other/],
   [`metalbridge get ${"x ".repeat(80)}`, /at most 64 words/],
@@ -66,6 +81,13 @@ test.each<[timeout: number | undefined, timeoutMs: number]>([
   expect(decide("metalbridge status", { timeout })).toMatchObject({ timeoutMs });
 });
 
+test("the folder of the command is passed on", () => {
+  expect(decide("metalbridge status", { workDir: "/workspace/a" })).toMatchObject({
+    workDir: "/workspace/a",
+  });
+  expect(decide("metalbridge status", { workDir: null })).toMatchObject({ workDir: "" });
+});
+
 test("every listed command is accepted alone", () => {
-  for (const one of READING_COMMANDS) expect(decide(`metalbridge ${one}`).at, one).toBe("run");
+  for (const one of Object.keys(READING_COMMANDS)) expect(decide(`metalbridge ${one}`).at, one).toBe("run");
 });

@@ -43,6 +43,7 @@ export function renderSkillPack(): string {
             clusterRBAC: [
               rule(GROUP, ["hosts", "models", "inferenceservices", "inferencereplicas"], READ),
               rule("", ["nodes"], READ),
+              rule("apps", ["controllerrevisions"], READ),
               // To see that a controller leads.
               rule("coordination.k8s.io", ["leases"], ["get"]),
             ],
@@ -74,7 +75,11 @@ const LINK = /\]\((?:references\/)?([a-z-]+)\.md/g;
 
 const PREAMBLE = `## Commands in this pod
 
-Run them with \`execute_command\` and the target \`${NAME}\`. There is no shell: one command, without pipes. Only these run, because the sidecar may only read: ${READING_COMMANDS.map((one) => `\`${NAME} ${one}\``).join(", ")}. Print every other command for the user.`;
+Run them with \`execute_command\` and the target \`${NAME}\`. There is no shell: one command, without pipes. Only these run, because the sidecar may only read: ${Object.keys(
+  READING_COMMANDS,
+)
+  .map((one) => `\`${NAME} ${one}\``)
+  .join(", ")}. Print every other command for the user.`;
 
 function page(file: string): string {
   return readFileSync(`${FOLDER}/${file}`, "utf8");

@@ -10,8 +10,21 @@ import { startProgram } from "../cli/program.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { skillPackDefinition } from "../fixtures/skill-pack-definition.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
+import { READING_COMMANDS } from "../../cli/skill-sidecar/request.ts";
+import { manifest } from "../fixtures/manifests.ts";
 
 const NAMESPACE = "sympozium-system";
+/** What each reading command is asked for. */
+const ASKED: Readonly<Record<string, string>> = {
+  get: "services -A",
+  describe: `chat -n ${NAMESPACE}`,
+  fit: `--host skill-mac -n ${NAMESPACE}`,
+  "catalog search": "qwen",
+  "models list": "--all-hosts",
+  "rollout status --watch=false": `chat -n ${NAMESPACE}`,
+  "rollout history": `chat -n ${NAMESPACE}`,
+  "deploy --dry-run": "/models/tiny.gguf",
+};
 const pack = parse(readFileSync(path.join(root, "skills/metalbridge/skillpack.yaml"), "utf8"));
 
 test("the API server takes the SkillPack strictly, and its rights are enough for the sidecar", async () => {
@@ -65,6 +78,29 @@ test("the API server takes the SkillPack strictly, and its rights are enough for
   expect(await ask("4", "metalbridge delete chat --yes")).toMatchObject({
     exitCode: 126,
     stderr: expect.stringContaining("only reads"),
+  });
+  await objects.apply(
+    manifest("Host", "skill-mac"),
+    manifest("Model", "tiny", NAMESPACE),
+    manifest("InferenceService", "chat", NAMESPACE),
+  );
+  const lacking: Record<string, readonly string[]> = {};
+  for (const command of Object.keys(READING_COMMANDS)) {
+    const answer = await ask(
+      command.replaceAll(/\W/g, "-"),
+      `metalbridge ${command} ${ASKED[command] ?? ""}`,
+    );
+    const lines = `${answer.stdout}${answer.stderr}`.split("\n");
+    const refused = lines.filter((line) => /forbidden|may not|no right/i.test(line));
+    if (refused.length > 0) lacking[command] = refused;
+    // The host has not reported its machine.
+    const stderr = expect.stringContaining("MachineUnusable");
+    expect(answer, command).toMatchObject(command === "fit" ? { stderr } : { exitCode: 0 });
+  }
+  // As README.md says.
+  expect(lacking).toEqual({
+    describe: [expect.stringContaining("may not list events")],
+    report: [expect.stringContaining("pods are not shown")],
   });
   writeFileSync(path.join(path.dirname(tools), "done"), "");
   expect(await sidecar.ended).toMatchObject({ code: 0 });

@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { decideExecRequest } from "../../cli/skill-sidecar/request.ts";
+import { decideExecRequest, READING_COMMANDS } from "../../cli/skill-sidecar/request.ts";
 import { llmfitTools } from "../../server/mcp/llmfit-tools.ts";
 import { ownTools } from "../../server/mcp/tools.ts";
-import { problemOf } from "./commands.ts";
+import { problemOf, commandsByName, commandsOf } from "./commands.ts";
 import { allPages, root } from "./pages.ts";
 
 const pages = allPages();
@@ -86,5 +86,41 @@ test("the SkillPack has every page of the skill, and its sidecar runs what SKILL
   for (const command of commands) {
     expect(problemOf(command), command).toBeUndefined();
     expect(decideExecRequest(JSON.stringify({ command }), "metalbridge").at, command).toBe("run");
+  }
+});
+
+const decide = (command: string) => decideExecRequest(JSON.stringify({ command }), "metalbridge");
+
+test("the sidecar takes every command of every page, apart from those that change something or run on", () => {
+  const commands = skills.flatMap(commandsOf).filter((line) => / /.test(line.trim()));
+  expect(commands.length).toBeGreaterThan(20);
+  const refused = commands.flatMap((command) => {
+    const decision = decide(command);
+    if (decision.at === "run") return [];
+    expect(decision, command).toMatchObject({ why: expect.stringContaining("only reads") });
+    return [
+      command
+        .split(" ")
+        .slice(1, command.startsWith("metalbridge models") ? 3 : 2)
+        .join(" "),
+    ];
+  });
+  const changing = ["cordon", "deploy", "drain", "mcp", "models pin", "models pull", "models rm"];
+  expect([...new Set(refused)].sort()).toEqual([...changing, "models verify", "uncordon"]);
+});
+
+/** Of the commands that only read; each was left out on purpose. */
+const LEFT_OUT = [
+  ...["--kubeconfig", "--kube-context", "--context", "--config", "--root", "--state-dir"],
+  ...["--dry-run", "--timeout", "--wait", "--watch", "-w", "--yes"],
+];
+
+test("each option of a reading command is allowed or left out on purpose", () => {
+  for (const [one, allowed] of Object.entries(READING_COMMANDS)) {
+    const command = commandsByName.get(one.replace(/ --.*$/, ""));
+    const flags = command?.options.flatMap(({ long, short }) => [long, short]) ?? [];
+    expect(flags, one).toEqual(expect.arrayContaining(allowed.match(/\S+/g) ?? []));
+    const refused = flags.filter((flag) => decide(`metalbridge ${one} ${flag ?? ""}`).at !== "run");
+    expect(LEFT_OUT, one).toEqual(expect.arrayContaining(refused));
   }
 });
