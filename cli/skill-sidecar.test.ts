@@ -1,6 +1,15 @@
 /** The sidecar lives on whatever the agent puts into the folder that they share, and runs commands in the agent's folder. */
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../test/bed/until.ts";
@@ -57,7 +66,7 @@ test("a temporary file that the agent plants is neither followed nor waited for"
   expect(await ask("pipe", "metalbridge delete chat")).toMatchObject({ exitCode: 126 });
 });
 
-test("a result that cannot be written is tried again, and the sidecar serves the others", async () => {
+test("a result that cannot be written is retried, and the sidecar serves the others", async () => {
   await using sidecar = await startSidecar();
   const { at, tools, program, write, read, ask } = sidecar;
   const claimed = (id: string) =>

@@ -1,16 +1,16 @@
 /** `metalbridge skill-sidecar`: runs the reading commands of an agent, as the sidecar of a SkillPack of Sympozium. */
 
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, fchmodSync, realpathSync, rmSync } from "node:fs";
+import { existsSync, fchmodSync, mkdirSync, realpathSync, rmSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { setInterval, setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
-import { listenForStop } from "./program/stop-signals.ts";
-import { decideExecRequest, type ExecDecision } from "./skill-sidecar/request.ts";
-import { readdir } from "node:fs/promises";
 import { writeFileAtomicSync } from "../src/util/atomic-file.ts";
 import { readPlainFile } from "../src/util/plain-file.ts";
 import { printNote } from "./program/output.ts";
+import { listenForStop } from "./program/stop-signals.ts";
+import { decideExecRequest, type ExecDecision } from "./skill-sidecar/request.ts";
 
 interface Flags {
   readonly ipc: string;

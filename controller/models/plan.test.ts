@@ -10,7 +10,12 @@ import type { CacheState } from "./cache/plan.ts";
 import { modelConfigSchema } from "./config.ts";
 import { planModelStatus } from "./plan.ts";
 import { classifyModel } from "./source/classify.ts";
-import { firstRecord, type InspectionResult, isInspectionDue, recordInspection } from "./source/inspections.ts";
+import {
+  firstRecord,
+  type InspectionResult,
+  isInspectionDue,
+  recordInspection,
+} from "./source/inspections.ts";
 
 const FOLDER = new URL("golden/", import.meta.url);
 const NOW = "2026-01-02T03:04:05Z";

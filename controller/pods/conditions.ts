@@ -1,8 +1,20 @@
 /** The conditions of a service that runs as pods. They are always present, so `kubectl wait` can rely on them. Pure. */
-import { type Condition, type ConditionUpdate, getCondition, withConditions } from "../../src/api/conditions.ts";
+import {
+  type Condition,
+  type ConditionUpdate,
+  getCondition,
+  withConditions,
+} from "../../src/api/conditions.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
-import { honoredCondition, isMoving, isReadingModel, type PhaseStatus, readiness, unresolved } from "../frame/service/phase.ts";
+import {
+  honoredCondition,
+  isMoving,
+  isReadingModel,
+  type PhaseStatus,
+  readiness,
+  unresolved,
+} from "../frame/service/phase.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";

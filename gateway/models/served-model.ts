@@ -6,9 +6,9 @@ import { LABEL_HOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { modelNamesOf } from "../../src/api/inference-service/roles.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { effectiveSpec } from "../../src/capacity/effective-spec.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
-import { effectiveSpec } from "../../src/capacity/effective-spec.ts";
 
 export interface ModelEndpoint {
   /** `ip:port`, as Envoy names a host of a cluster. */

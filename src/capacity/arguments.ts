@@ -4,7 +4,13 @@ import { MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import { type InferenceServiceSpec, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import { speculativeDecodingOf } from "../api/inference-service/roles.ts";
-import { type ArgumentSetting, type ReadArgument, readArguments, type EngineArguments } from "../engines/contract/arguments.ts";
+import {
+  type ArgumentSetting,
+  type EngineArguments,
+  type InheritedArguments,
+  type ReadArgument,
+  readArguments,
+} from "../engines/contract/arguments.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { isDeepEqual } from "../util/deep-equal.ts";
 import { contradictionInSettings } from "./argument-rules.ts";
@@ -13,12 +19,6 @@ export interface ArgumentsAsSettings {
   readonly spec: InferenceServiceSpec;
   /** One for each argument that is a setting now, for the condition SpecHonored. */
   readonly notes: readonly string[];
-}
-
-/** Arguments in front of those of the service, which its settings override. */
-export interface InheritedArguments {
-  readonly origin: string;
-  readonly count: number;
 }
 
 interface Setting {
@@ -51,15 +51,22 @@ export function argumentsAsSettings(
     else kept.push(...entries);
   }
   if (kept.length === spec.extraArgs.length) return { spec, notes: [] };
-  const notes = [...settings].map(
-    ([setting, { value, argument, origin }]) =>
-      `${origin}: ${argument} is ${value === undefined ? "the default without" : "set as"} ${setting}`,
-  );
+  const notes = [...settings].map(noteOf);
   const extraArgs = kept.length === 0 ? undefined : kept;
   const merged = withSettings({ ...spec, extraArgs }, settings);
+  requireRules(merged, settings);
+  return { spec: merged, notes };
+}
+
+/** The API server has checked only the fields that were set as such. */
+function requireRules(merged: InferenceServiceSpec, settings: ReadonlyMap<string, Setting>): void {
   const contradiction = settings.size === 0 ? undefined : contradictionInSettings(merged);
-  if (contradiction === undefined) return { spec: merged, notes };
+  if (contradiction === undefined) return;
   throw refused([...settings.values()].map((one) => one.argument).join(" "), contradiction);
+}
+
+function noteOf([setting, { value, argument, origin }]: readonly [string, Setting]): string {
+  return `${origin}: ${argument} is ${value === undefined ? "the default without" : "set as"} ${setting}`;
 }
 
 const OWN = "extraArgs";

@@ -8,7 +8,7 @@ import type { ModelFormat } from "../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { modelNamesOf } from "../api/inference-service/roles.ts";
 import type { RunsOn } from "../api/inference-service/rollout.ts";
-import type { InheritedArguments } from "./arguments.ts";
+import type { InheritedArguments } from "../engines/contract/arguments.ts";
 
 /** The content of a BackendRuntime that a service uses, which may be an earlier revision. */
 export interface BackendRevision {

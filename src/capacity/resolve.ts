@@ -11,17 +11,23 @@ import type { InferenceService } from "../api/inference-service/index.ts";
 import type { ModelRole } from "../api/inference-service/model-refs.ts";
 import { isBeingDeleted } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
+import type { InheritedArguments } from "../engines/contract/arguments.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
-import { argumentsAsSettings, type InheritedArguments } from "./arguments.ts";
-import { type BackendRevision, withBackend, argumentsOfBackend } from "./backend.ts";
+import { argumentsAsSettings } from "./arguments.ts";
+import { argumentsOfBackend, type BackendRevision, withBackend } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
-import { withArguments, argumentsOfFlavor } from "./flavors/apply.ts";
+import { argumentsOfFlavor, withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import { revisionContentOf, type TemplateWithoutHost, toReplicaModel, toReplicaTemplate } from "./template.ts";
+import {
+  revisionContentOf,
+  type TemplateWithoutHost,
+  toReplicaModel,
+  toReplicaTemplate,
+} from "./template.ts";
 
 export interface Resolved {
   readonly at: "resolved";

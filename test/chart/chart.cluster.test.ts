@@ -13,6 +13,7 @@ import { chartValues } from "../../scripts/generate/chart.ts";
 import { findMonitoringCrds } from "../../scripts/setup/definitions.mjs";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { builtInBackends } from "../../src/engines/built-in-backends.ts";
+import { hashKey, isKeyText } from "../../src/gateway/key-secret.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { writeAccountKubeconfig } from "../bed/identity.ts";
@@ -29,7 +30,6 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { everything, newSince } from "./everything.ts";
 import { CHART, helmIn, helmProgram, install, NAMESPACE, needsHelm, objectsOf, template } from "./helm.ts";
 import { layOut } from "./image.ts";
-import { hashKey, isKeyText } from "../../src/gateway/key-secret.ts";
 
 const DEFINITIONS = [
   "backendruntimes",

@@ -14,6 +14,7 @@ import { externalMetricsConfigSchema } from "../../controller/options/external-m
 import { labelsConfigSchema } from "../../controller/options/labels/option.ts";
 import { preflightConfigSchema } from "../../controller/options/preflight/option.ts";
 import { tunnelConfigSchema } from "../../controller/options/tunnel/option.ts";
+import { podsConfigSchema } from "../../controller/pods/config.ts";
 import { objectivesConfigSchema } from "../../controller/services/objectives/config.ts";
 import { routesConfigSchema } from "../../controller/services/routes/config.ts";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
@@ -23,7 +24,6 @@ import { root } from "../docs/pages.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { CHART, type ChartObject, helmIn, helmProgram, lint, needsHelm, objectsOf, render } from "./helm.ts";
 import { layOut } from "./image.ts";
-import { podsConfigSchema } from "../../controller/pods/config.ts";
 
 interface DaemonSet {
   readonly spec: {

@@ -17,7 +17,13 @@ import { withBackend } from "../../src/capacity/backend.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { builtInBackends } from "../../src/engines/built-in-backends.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
-import { documentedManifests, exampleManifests, exampleTexts, NO_MANIFESTS, yamlBlocks } from "./manifests.ts";
+import {
+  documentedManifests,
+  exampleManifests,
+  exampleTexts,
+  NO_MANIFESTS,
+  yamlBlocks,
+} from "./manifests.ts";
 import { repositoryFiles, root } from "./pages.ts";
 
 const schemas = new Map<string, z.ZodType>([

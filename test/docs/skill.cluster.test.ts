@@ -3,15 +3,15 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { READING_COMMANDS } from "../../cli/skill-sidecar/request.ts";
 import { root } from "../../scripts/project/root.ts";
 import { writeAccountKubeconfig } from "../bed/identity.ts";
 import { until } from "../bed/until.ts";
 import { startProgram } from "../cli/program.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
+import { manifest } from "../fixtures/manifests.ts";
 import { skillPackDefinition } from "../fixtures/skill-pack-definition.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
-import { READING_COMMANDS } from "../../cli/skill-sidecar/request.ts";
-import { manifest } from "../fixtures/manifests.ts";
 
 const NAMESPACE = "sympozium-system";
 /** What each reading command is asked for. */

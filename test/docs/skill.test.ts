@@ -6,7 +6,7 @@ import { parse } from "yaml";
 import { decideExecRequest, READING_COMMANDS } from "../../cli/skill-sidecar/request.ts";
 import { llmfitTools } from "../../server/mcp/llmfit-tools.ts";
 import { ownTools } from "../../server/mcp/tools.ts";
-import { problemOf, commandsByName, commandsOf } from "./commands.ts";
+import { commandsByName, commandsOf, problemOf } from "./commands.ts";
 import { allPages, root } from "./pages.ts";
 
 const pages = allPages();

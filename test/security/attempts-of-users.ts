@@ -1,7 +1,24 @@
 /** What people with rights in one namespace, and those who run hosts, try beyond these rights. */
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
-import { type Attempts, api, core, endpoints, get, hostPath, merge, NAMESPACE, named, OURS, post, rbac, remove, replicaPath, slicePath, VICTIM } from "./requests.ts";
+import {
+  type Attempts,
+  api,
+  core,
+  endpoints,
+  get,
+  hostPath,
+  merge,
+  NAMESPACE,
+  named,
+  OURS,
+  post,
+  rbac,
+  remove,
+  replicaPath,
+  slicePath,
+  VICTIM,
+} from "./requests.ts";
 
 const kinds = (plural: string, place = NAMESPACE) => `${OURS}/namespaces/${place}/${plural}`;
 const ownService = `${kinds("inferenceservices")}/chat`;

@@ -6,6 +6,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { Model } from "../../../src/api/model.ts";
 import { speedsByClass, subjectOf } from "../../../src/capacity/benchmark/subject.ts";
 import { deviceClassOfHost } from "../../../src/capacity/devices/host.ts";
+import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 import { isAllowedBy } from "../../../src/capacity/placement/filters.ts";
 import { hostSpeed } from "../../../src/capacity/placement/machine.ts";
 import { engineDescription, requiredRuntimeName } from "../../../src/engines/registry.ts";
@@ -13,7 +14,6 @@ import { publicSource } from "../../../src/models/source/parse.ts";
 import { compareText } from "../../../src/util/text.ts";
 import { unresolved } from "../../frame/service/phase.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
-import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 
 const MAX_NAMED = 5;
 

@@ -9,6 +9,7 @@ import { keyOf } from "../../../src/api/names.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import { runningOn, subjectOf, subjectsOnHosts } from "../../../src/capacity/benchmark/subject.ts";
 import { type BenchmarkSubject, benchmarkKey } from "../../../src/capacity/benchmark/table.ts";
+import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 import { hostFacts } from "../../../src/capacity/placement/host-facts.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Node } from "../../../src/kube/workload-objects.ts";
@@ -21,7 +22,6 @@ import { areTolerated, nodeAdmits } from "../../pods/workload/node-admission.ts"
 import { tolerationsOf } from "../../pods/workload/pod.ts";
 import { runtimeOf, withPodBackend } from "../../pods/workload/resolve.ts";
 import { buildOfImage, KEPT_SETTINGS } from "./job.ts";
-import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 
 export interface ClassedHost {
   readonly host: Host;

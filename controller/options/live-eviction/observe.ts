@@ -8,7 +8,13 @@ import type { Model } from "../../../src/api/model.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type { Fitness, MoveCandidate, Observation, ReplicaFit, ReplicaScorer } from "../../../src/capacity/fitness.ts";
+import type {
+  Fitness,
+  MoveCandidate,
+  Observation,
+  ReplicaFit,
+  ReplicaScorer,
+} from "../../../src/capacity/fitness.ts";
 import { onLastFlavor } from "../../../src/capacity/flavors/apply.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
@@ -22,7 +28,7 @@ import { isServingReplica } from "../../hosts/rollout/slots.ts";
 import { usableClasses } from "../../pods/claims.ts";
 import { isReadyPod as isPodReady, requestsOf } from "../../pods/pods.ts";
 import type { PodFlavors } from "../../pods/workload/contract.ts";
-import { withStage, type FlavoredInput } from "../../pods/workload/flavors/build.ts";
+import { type FlavoredInput, withStage } from "../../pods/workload/flavors/build.ts";
 import { matchesFlavors } from "../../pods/workload/flavors/nodes.ts";
 import { stageContext, stageOf } from "../../pods/workload/flavors/stage.ts";
 import { nodeAdmits } from "../../pods/workload/node-admission.ts";

@@ -2,13 +2,13 @@
 import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
+import { formatOf } from "../../../src/capacity/resolve.ts";
 import { platformOf, runsOn } from "../../../src/capacity/runs-on.ts";
 import { isPulledByOllama } from "../../../src/engines/ollama/pulled.ts";
 import { isRemote, parseSource } from "../../../src/models/source/parse.ts";
 import { cacheClaimName } from "./cache-claim.ts";
 import type { CacheSettings, MountedWeights } from "./contract.ts";
 import { type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
-import { formatOf } from "../../../src/capacity/resolve.ts";
 
 export interface CacheRefusal {
   readonly code: ErrorCode;

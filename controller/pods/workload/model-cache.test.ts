@@ -7,7 +7,14 @@ import { buildCacheClaim, cacheClaimName } from "./cache-claim.ts";
 import { desiredCacheOf, needsCache } from "./cache-eligibility.ts";
 import type { CacheSettings } from "./contract.ts";
 import { desiredVolume } from "./fixtures/desired-volume.ts";
-import { buildFetchJob, buildFetchPolicy, cacheKeyOf, downloadKey, fetchJobName, linkOf } from "./model-cache.ts";
+import {
+  buildFetchJob,
+  buildFetchPolicy,
+  cacheKeyOf,
+  downloadKey,
+  fetchJobName,
+  linkOf,
+} from "./model-cache.ts";
 import { resolvePods } from "./resolve.ts";
 
 const FOLDER = new URL("golden/model-cache/", import.meta.url);

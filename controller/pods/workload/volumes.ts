@@ -1,5 +1,6 @@
 /** Builds the volumes of a pod, for its weights and for the files that the engine reads and writes. Pure. */
 
+import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { modelNamesOf } from "../../../src/api/inference-service/roles.ts";
 import type { Model } from "../../../src/api/model.ts";
@@ -9,7 +10,6 @@ import type { MountedWeights, Volume, WorkloadInput } from "./contract.ts";
 import { type Fetching, fetchingOf } from "./ephemeral.ts";
 import type { GPURequest } from "./gpus.ts";
 import { CACHE_VOLUME } from "./model-cache.ts";
-import { MetalbridgeError } from "../../../src/api/errors.ts";
 
 export type Mount = {
   readonly name: string;
@@ -47,8 +47,7 @@ interface Part {
 }
 
 export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest): Files {
-  const { service, model } = input;
-  const { spec } = service;
+  const { spec } = input.service;
   const { weights, draftWeights, projectorWeights, adapterWeights } = onOneClaim(input);
   const places = [
     ...(weights ? [{ weights, path: "/models" }] : []),
@@ -101,7 +100,7 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
       weights: weights && filesAt("/models", weights),
       projector: projectorWeights
         ? filesAt("/projector", projectorWeights).main
-        : projectorOf(model, weights),
+        : projectorOf(input.model, weights),
       draft: { model: input.draft, files: draftWeights && filesAt("/draft", draftWeights) },
       adapters: adaptersOf(input, adapterWeights),
       chatTemplateFile: spec.chatTemplate === undefined ? undefined : `${OWN_FOLDER}/chat/template.jinja`,

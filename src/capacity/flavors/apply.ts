@@ -3,7 +3,7 @@ import type { LabelSelector } from "../../api/fields/kubernetes.ts";
 import type { Flavor } from "../../api/flavors.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
-import type { InheritedArguments } from "../arguments.ts";
+import type { InheritedArguments } from "../../engines/contract/arguments.ts";
 
 type Arguments = Pick<InferenceServiceSpec, "args" | "extraArgs">;
 

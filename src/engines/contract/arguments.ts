@@ -1,5 +1,11 @@
 /** Arguments of an engine that settings of a service cover, and how a list of arguments is read with them. Pure. */
 
+/** Arguments in front of those of the service, which its settings override. */
+export interface InheritedArguments {
+  readonly origin: string;
+  readonly count: number;
+}
+
 export interface ArgumentSetting {
   /** Path of the setting below spec. */
   readonly setting: string;

@@ -6,13 +6,13 @@ import type { InferenceService } from "../../../../src/api/inference-service/ind
 import type { Model } from "../../../../src/api/model.ts";
 import { serviceName } from "../../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../../src/api/owned.ts";
-import { withArguments, argumentsOfFlavor } from "../../../../src/capacity/flavors/apply.ts";
+import { argumentsOfFlavor, withArguments } from "../../../../src/capacity/flavors/apply.ts";
 import { type FlavorLimits, limitsOf } from "../../../../src/capacity/flavors/narrow.ts";
+import type { InheritedArguments } from "../../../../src/engines/contract/arguments.ts";
 import type { ResourceClaimTemplate } from "../../../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../../../src/util/hash.ts";
 import type { FlavorStage } from "../../../frame/service/path.ts";
 import type { PodFlavors } from "../contract.ts";
-import type { InheritedArguments } from "../../../../src/capacity/arguments.ts";
 
 /** Name of the claim within the pod, and of its one request. An allocation names the flavor as `flavor/NAME`. */
 export const FLAVOR_CLAIM = "flavor";
