@@ -43,25 +43,6 @@ describe.skipIf(program === undefined)("before llama-server", () => {
     engine.killNow();
   });
 
-  test("a request right after a stream is served, although the engine closes the stream's connection", async () => {
-    await using folder = runFolder();
-    const { driver, dir, prepared, target } = await prepareTiny(folder);
-    const place = { dir, log: processPorts().log, onChange: () => {} };
-    const engine = await processes.open(place, { ...prepared, record: {}, target });
-    await healthy(driver, target);
-    const port = await freePort();
-    const listen = { address: "127.0.0.1", port };
-    const route = routeTo(target.port, { listen, model: "tiny", protocol: "any" });
-    using _ = await openAgent(gatePorts(folder), [route]);
-    const ask = (more: object) =>
-      post(`http://127.0.0.1:${port}/v1/completions`, { prompt: "a", max_tokens: 1, ...more });
-    for (let round = 0; round < 40; round += 1) {
-      await (await ask({ stream: true })).text();
-      expect((await ask({})).status).toBe(200);
-    }
-    engine.killNow();
-  });
-
   test("a client that disconnects frees the engine's slot", async () => {
     await using folder = runFolder();
     const { driver, dir, prepared, target } = await prepareTiny(folder, { contextSize: 4_096 });

@@ -7,7 +7,6 @@ import type { BodyShare } from "./body/budget.ts";
 import { type RequestRejection, rejectRequest, retryLater } from "./body/rejection.ts";
 import { detectTinyChunks, rejectTinyChunks } from "./body/tiny-chunks.ts";
 import { countFirstByte, type RouteCounters } from "./counters.ts";
-import type { Protocol } from "./routes.ts";
 
 /** Below the 5 s after which common servers close idle connections: a connection must not close just as it is reused. */
 const POOL_IDLE_MS = 2_000;
@@ -70,12 +69,8 @@ export interface RelayExchange {
 /** The complete body; undefined for a request without one. "stream": passed as it arrives. */
 export type RelayedBody = readonly Buffer[] | "stream" | undefined;
 
-/**
- * Only connections to the daemons whose protocols the gate knows are kept. llama-server closes its own after a stream, and announces
- * that only to a client that asks for it; of other programs nothing is known.
- */
-export function createRelayPool(protocol: Protocol): Agent {
-  return new Agent({ keepAlive: protocol !== "any", maxFreeSockets: 64, timeout: POOL_IDLE_MS });
+export function createRelayPool(): Agent {
+  return new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: POOL_IDLE_MS });
 }
 
 /**

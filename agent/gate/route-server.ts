@@ -70,7 +70,7 @@ export class RouteServer {
     this.#rules = pathRulesOf(route);
     this.#ports = ports;
     this.#limits = { ...DEFAULT_LIMITS, ...route.limits };
-    this.#target = { ...route.target, key: undefined, pool: createRelayPool(route.protocol) };
+    this.#target = { ...route.target, key: undefined, pool: createRelayPool() };
     this.#server = this.#createServer(route.tls);
     this.update(route);
   }
@@ -108,15 +108,11 @@ export class RouteServer {
    */
   update(route: GateRoute): void {
     clearTimeout(this.#readTimer);
-    const { target, tls, state, protocol } = route;
-    const before = this.#route;
-    const isSameTarget =
-      target.host === before.target.host &&
-      target.port === before.target.port &&
-      protocol === before.protocol;
+    const { target, tls, state } = route;
+    const isSameTarget = target.host === this.#route.target.host && target.port === this.#route.target.port;
     this.#route = route;
     this.#rules = pathRulesOf(route);
-    const pool = isSameTarget ? this.#target.pool : createRelayPool(protocol);
+    const pool = isSameTarget ? this.#target.pool : createRelayPool();
     this.#target = { host: target.host, port: target.port, key: this.#targetKey(), pool };
     const oldKeys = this.#keys ?? "unreadable";
     this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(readGateKeys).map(keyDigestOf), oldKeys);

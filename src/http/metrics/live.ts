@@ -15,7 +15,7 @@ export const TOKENS_PER_SECOND = {
 export const MODEL_LOAD_SECONDS = {
   name: "metalbridge_model_load_seconds",
   type: "histogram",
-  help: "Time to load a model, by its source, runtime, and host or node; phase pull: the download of the weights with its retries; phase start: from the start of the engine until it was ready, in pods with the download if the engine makes it, as Ollama does.",
+  help: "Time to load a model, by its source, runtime, and host or node; phase pull: the download of the weights with its retries; phase start: from the start of the engine until it was ready, in pods with the download if the engine makes it.",
   labels: [...MODEL_LABELS, "phase"],
 } as const;
 
