@@ -105,7 +105,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   ),
   histogram(
     FIRST_BYTE_METRIC,
-    "Time from the arrival to the first byte of the response; not of server errors.",
+    "Time from the arrival to the first byte of the response; not of failures of the service (5xx, 429).",
     "firstByte",
   ),
   histogram("metalbridge_gateway_queue_wait_seconds", "Time that requests waited for a replica.", "wait"),

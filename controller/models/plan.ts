@@ -227,7 +227,7 @@ function judgeRemote(
     return ready("SourceResolved", message, inspectedFacts(model, found));
   }
   if (isInspected(model)) {
-    // The status has what a controller of before has found out about the checksum.
+    // The status has what an earlier controller has found out about the checksum.
     const isUnchecked = model.status?.message?.endsWith(UNCHECKED) === true;
     const message = isUnchecked ? `${task.message}; ${UNCHECKED}` : task.message;
     return withInspectionProblem(ready("SourceResolved", message, knownFacts(model)), inspection);

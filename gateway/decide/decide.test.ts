@@ -170,7 +170,7 @@ test.each([
   const decision = await rig(given).ask(question);
   expect(decision).toMatchObject({ at: "refused", refusal: { code } });
   expect(decision.at === "refused" ? decision.refusal.retryAfterSeconds : 0).toBe(retryAfterSeconds);
-  // If the cause is the caller, it is no failure of the service.
+  // If the caller is the cause, the service has not failed.
   const service = code === "model_unavailable" ? "apps/chat" : undefined;
   expect(decision.at === "refused" ? decision.refusal.service : "granted").toBe(service);
 });

@@ -135,7 +135,7 @@ async function answerDecision(
     model: header(request, HEADERS.model),
     isBodyInvalid: header(request, HEADERS.body) === "invalid",
     bodyBytes: Number(header(request, HEADERS.bodyBytes) ?? 0),
-    isStream: { true: true, false: false }[header(request, HEADERS.stream) ?? ""],
+    isStream: isTrue(header(request, HEADERS.stream)),
     contentEncoding: header(request, "content-encoding"),
     bodyStart,
     headers: request.headers,
@@ -223,6 +223,11 @@ function respond(response: ServerResponse, refusal: Refusal, dialect: Dialect, i
 /** Undefined if Envoy closed the connection, or if the body is larger than it may send. */
 async function readStart(request: IncomingMessage): Promise<string | undefined> {
   return readBodyText(request, MAX_BODY_BYTES).catch(() => undefined);
+}
+
+/** Undefined if the header is absent. */
+function isTrue(value: string | undefined): boolean | undefined {
+  return value === undefined ? undefined : value === "true";
 }
 
 function idOf(request: IncomingMessage): string {

@@ -71,7 +71,7 @@ export interface ServedModel {
 /** Default slots of engines with continuous batching. */
 const BATCHED_SLOTS = 256;
 const BATCHING: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
-/** By runtime, as tests have shown; others were not tested. */
+/** By runtime: a test shows it for llama-server, the others have web servers of Python that keep idle connections. The rest is not known. */
 const CONNECTIONS: Readonly<Record<string, EngineConnections>> = {
   llamacpp: "untilStream",
   vllm: "kept",

@@ -4,6 +4,7 @@ import { MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import { type InferenceServiceSpec, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import { speculativeDecodingOf } from "../api/inference-service/roles.ts";
+import { contradictionInSettings } from "../api/inference-service/rules.ts";
 import {
   type ArgumentSetting,
   type EngineArguments,
@@ -13,7 +14,6 @@ import {
 } from "../engines/contract/arguments.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { isDeepEqual } from "../util/deep-equal.ts";
-import { contradictionInSettings } from "./argument-rules.ts";
 
 export interface ArgumentsAsSettings {
   readonly spec: InferenceServiceSpec;

@@ -85,7 +85,7 @@ const RUNTIME_FIELDS = [
   ...["vllmConfig", "tgiConfig", "sglangConfig", "personaPlexConfig"],
 ];
 
-/** Not implemented in pods yet. */
+/** Pods serve the content that is on the volume of the Model. */
 const NOT_IMPLEMENTED = ["modelRevision"];
 
 /** A LeaderWorkerSet cannot be paused, and the age of a pod is not that of its group. */

@@ -109,7 +109,7 @@ test("the sidecar takes every command of every page, apart from those that chang
   expect([...new Set(refused)].sort()).toEqual([...changing, "models verify", "uncordon"]);
 });
 
-/** Of the commands that only read; each was left out on purpose. */
+/** Options of reading commands; each was left out on purpose. */
 const LEFT_OUT = [
   ...["--kubeconfig", "--kube-context", "--context", "--config", "--root", "--state-dir"],
   ...["--dry-run", "--timeout", "--wait", "--watch", "-w", "--yes"],

@@ -130,7 +130,7 @@ const cases: readonly Case[] = [
   ],
   [
     "Model",
-    "an instance type that is no value of a label",
+    "an instance type that cannot be the value of a label",
     { "spec.flavors": [{ name: "l40s", params: { instanceType: "g6e xlarge" } }] },
     /spec\.flavors\[0\]\.params\.instanceType/,
   ],

@@ -61,45 +61,92 @@ const modelRules = [
   },
 ] as const;
 
-export const serviceRules = [
-  ...modelRules,
+/** The part of a spec that the rules of settings read. */
+export interface RuledSettings {
+  readonly mode?: string | undefined;
+  readonly uBatchSize?: number | undefined;
+  readonly batchSize?: number | undefined;
+  readonly reasoningBudget?: number | undefined;
+  readonly reasoningBudgetMessage?: string | undefined;
+  readonly cacheTypeV?: string | undefined;
+  readonly flashAttention?: boolean | undefined;
+  readonly promptCacheMiB?: number | undefined;
+  readonly pooling?: string | undefined;
+  readonly chatTemplate?: string | undefined;
+  readonly jinja?: boolean | undefined;
+  readonly speculativeDecoding?: { readonly type?: string | undefined } | undefined;
+  readonly contextSize?: number | undefined;
+  readonly parallelSlots?: number | undefined;
+  readonly kvUnified?: boolean | undefined;
+}
+
+interface SettingRule {
+  readonly rule: string;
+  readonly message: string;
+  /** The same rule, for settings that come from arguments, which the API server has not seen as settings. */
+  readonly isBroken: (settings: RuledSettings) => boolean;
+}
+
+const settingRules: readonly SettingRule[] = [
   {
     rule: "!has(self.uBatchSize) || self.uBatchSize <= (has(self.batchSize) ? self.batchSize : 2048)",
     message: "spec.uBatchSize must not be larger than spec.batchSize (2048 where it is absent)",
+    isBroken: ({ uBatchSize = 0, batchSize = 2048 }) => uBatchSize > batchSize,
   },
   {
     rule: "!has(self.reasoningBudgetMessage) || has(self.reasoningBudget)",
     message: "spec.reasoningBudgetMessage needs spec.reasoningBudget",
+    isBroken: ({ reasoningBudgetMessage, reasoningBudget }) =>
+      reasoningBudgetMessage !== undefined && reasoningBudget === undefined,
   },
   {
     rule: "!has(self.cacheTypeV) || self.cacheTypeV in ['f16', 'f32'] || !has(self.flashAttention) || self.flashAttention",
     message:
       "spec.cacheTypeV is quantized, which needs flash attention: remove spec.flashAttention false or choose f16",
+    isBroken: ({ cacheTypeV = "f16", flashAttention }) =>
+      flashAttention === false && cacheTypeV !== "f16" && cacheTypeV !== "f32",
   },
   {
     rule: "!has(self.promptCacheMiB) || self.promptCacheMiB == 0 || !has(self.mode) || self.mode == 'chat'",
     message: "spec.promptCacheMiB must be 0 or absent with spec.mode embedding or rerank",
+    isBroken: ({ promptCacheMiB = 0, mode = "chat" }) => promptCacheMiB !== 0 && mode !== "chat",
   },
   {
     rule: "!has(self.pooling) || (has(self.mode) && self.mode == 'embedding')",
     message: "spec.pooling needs spec.mode embedding",
+    isBroken: ({ pooling, mode }) => pooling !== undefined && mode !== "embedding",
   },
   {
     rule: "!has(self.chatTemplate) || !has(self.jinja) || self.jinja",
     message: "spec.chatTemplate needs Jinja templates: remove spec.jinja false",
+    isBroken: ({ chatTemplate, jinja }) => chatTemplate !== undefined && jinja === false,
   },
   {
     rule: "!has(self.speculativeDecoding) || self.speculativeDecoding.type in ['none', 'disabled'] || !has(self.mode) || self.mode == 'chat'",
     message: "spec.speculativeDecoding needs spec.mode chat",
-  },
-  {
-    rule: "!(has(self.revisionHistoryLimit) && has(self.rollout.revisionHistoryLimit))",
-    message: "set only one of spec.revisionHistoryLimit and spec.rollout.revisionHistoryLimit",
+    isBroken: ({ speculativeDecoding: { type = "none" } = {}, mode = "chat" }) =>
+      !["none", "disabled"].includes(type) && mode !== "chat",
   },
   {
     rule: "!has(self.contextSize) || !has(self.parallelSlots) || (has(self.kvUnified) && self.kvUnified) || self.contextSize >= self.parallelSlots * 16",
     message:
       "spec.contextSize is shared by all spec.parallelSlots and must leave at least 16 tokens for each",
+    isBroken: ({ contextSize, parallelSlots = 0, kvUnified }) =>
+      contextSize !== undefined && kvUnified !== true && contextSize < parallelSlots * 16,
+  },
+];
+
+/** The message of a rule that the settings break; undefined if they break none. */
+export function contradictionInSettings(settings: RuledSettings): string | undefined {
+  return settingRules.find(({ isBroken }) => isBroken(settings))?.message;
+}
+
+export const serviceRules = [
+  ...modelRules,
+  ...settingRules.map(({ rule, message }) => ({ rule, message })),
+  {
+    rule: "!(has(self.revisionHistoryLimit) && has(self.rollout.revisionHistoryLimit))",
+    message: "set only one of spec.revisionHistoryLimit and spec.rollout.revisionHistoryLimit",
   },
   {
     rule: "!has(self.runtime) || self.runtime != 'generic' || has(self.image) || has(self.command)",
