@@ -191,9 +191,9 @@ export const BUDGETS: Readonly<Record<string, number>> = {
   gateway: 8_100,
   launchd: 3_280,
   local: 3_660,
-  scripts: 15_300,
+  scripts: 15_270,
   server: 8_880,
-  src: 38_800,
+  src: 38_830,
   web: 18_370,
 };
 

@@ -61,24 +61,19 @@ const modelRules = [
   },
 ] as const;
 
+type Fields<Name extends string, Value> = { readonly [N in Name]?: Value | undefined };
+
 /** The part of a spec that the rules of settings read. */
-export interface RuledSettings {
-  readonly mode?: string | undefined;
-  readonly uBatchSize?: number | undefined;
-  readonly batchSize?: number | undefined;
-  readonly reasoningBudget?: number | undefined;
-  readonly reasoningBudgetMessage?: string | undefined;
-  readonly cacheTypeV?: string | undefined;
-  readonly flashAttention?: boolean | undefined;
-  readonly promptCacheMiB?: number | undefined;
-  readonly pooling?: string | undefined;
-  readonly chatTemplate?: string | undefined;
-  readonly jinja?: boolean | undefined;
-  readonly speculativeDecoding?: { readonly type?: string | undefined } | undefined;
-  readonly contextSize?: number | undefined;
-  readonly parallelSlots?: number | undefined;
-  readonly kvUnified?: boolean | undefined;
-}
+export type RuledSettings = Fields<
+  "mode" | "reasoningBudgetMessage" | "cacheTypeV" | "pooling" | "chatTemplate",
+  string
+> &
+  Fields<
+    "uBatchSize" | "batchSize" | "reasoningBudget" | "promptCacheMiB" | "contextSize" | "parallelSlots",
+    number
+  > &
+  Fields<"flashAttention" | "jinja" | "kvUnified", boolean> &
+  Fields<"speculativeDecoding", Fields<"type", string>>;
 
 interface SettingRule {
   readonly rule: string;
