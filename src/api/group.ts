@@ -45,11 +45,19 @@ export const LABEL_USAGE_MONTH = "metalbridge.dev/usage-month";
 /** On the rules of a service level objective that the controller makes; Pyrra copies the other labels to its own. */
 export const LABEL_SLO_RULES = "metalbridge.dev/slo-rules";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
+/**
+ * On the EndpointSlice that leads a Service to the relay: the InferenceService. Slices of replicas have `LABEL_SERVICE` instead,
+ * and, if sealed, no `LABEL_SERVICE_NAME`, so that kube-proxy ignores them.
+ */
+export const LABEL_RELAYED_SERVICE = "metalbridge.dev/relayed-service";
+export const SLICE_MANAGED_BY_CONTROLLER = "controller.metalbridge.dev";
 export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
 export const SLICE_MANAGED_BY = "agent.metalbridge.dev";
 
 /** On an EndpointSlice: comma-separated CIDRs or addresses it may hold, copied from `Host.spec.addresses`. */
 export const ANNOTATION_ADDRESSES = "metalbridge.dev/addresses";
+/** On the EndpointSlice of a sealed replica: comma-separated fingerprints of its host's certificates, copied from `Host.status.transport`. */
+export const ANNOTATION_FINGERPRINTS = "metalbridge.dev/fingerprints";
 /**
  * On a Host: the time at which an operator marked the machine lost. It takes effect once its Lease has expired. A value that
  * starts with `force` takes effect immediately and until it is removed.
@@ -115,6 +123,12 @@ export const NAMESPACE_HOSTS = "metalbridge-hosts";
 export const NAMESPACE_JOIN = "metalbridge-join";
 /** Namespace of the controller and of its leader election Lease `metalbridge-controller`. */
 export const NAMESPACE_SYSTEM = "metalbridge-system";
+
+/**
+ * In the system namespace: the Secret with the certificates of gateways and relays. `tls.crt` and `tls.key` are in use; `next.crt`,
+ * `next.key` and `previous.crt` exist during a rotation. Hosts serve clients with any of these certificates.
+ */
+export const SECRET_TRANSPORT = "metalbridge-transport";
 
 /** Port name in Service and EndpointSlice, by which kube-proxy matches their ports. */
 export const PORT_NAME = "http";

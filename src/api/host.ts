@@ -5,7 +5,15 @@ import { reportedConditions } from "./conditions.ts";
 import { hostMemorySchema } from "./fields/host-memory.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 import { MODEL_KEEPERS } from "./fields/runtimes.ts";
-import { bytes, objectName, reachableAddress, shortText, timestamp, totalLength } from "./fields/shared.ts";
+import {
+  bytes,
+  fingerprintSchema,
+  objectName,
+  reachableAddress,
+  shortText,
+  timestamp,
+  totalLength,
+} from "./fields/shared.ts";
 import { fileNames, type hostModelsSchema, hostSpecSchema } from "./host-spec.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
 import { objectFields } from "./metadata.ts";
@@ -92,13 +100,8 @@ const hostInstalledSchema = z.object({
   sizeBytes: bytes("Size on disk, in bytes.").optional(),
 });
 
-const sha256 = z
-  .string()
-  .max(64)
-  .regex(/^[0-9a-f]{64}$/);
-
 const hostPeerSchema = z.object({
-  fingerprint: sha256.describe(
+  fingerprint: fingerprintSchema.describe(
     "SHA-256 fingerprint of the certificate that this host presents to other hosts.",
   ),
   port: z
@@ -110,7 +113,7 @@ const hostPeerSchema = z.object({
   offers: z
     .array(
       z.object({
-        sha256: sha256.describe("SHA-256 of the file, in hexadecimal digits."),
+        sha256: fingerprintSchema.describe("SHA-256 of the file, in hexadecimal digits."),
         since: timestamp("Time at which the download started."),
         complete: z.boolean().describe("True once the download has finished.").optional(),
       }),
@@ -123,8 +126,19 @@ const hostPeerSchema = z.object({
     .optional(),
 });
 
+/** The current certificate, and its successor during a rotation. */
+export const HOST_FINGERPRINTS_MAX = 2;
+
+const hostTransportSchema = z.object({
+  fingerprints: z.array(fingerprintSchema).max(HOST_FINGERPRINTS_MAX).meta({
+    description:
+      "SHA-256 fingerprints of the certificate with which the gate serves sealed replicas, and of its successor.",
+    "x-kubernetes-list-type": "atomic",
+  }),
+});
+
 const hostRemoteSchema = z.object({
-  fingerprint: sha256.describe(
+  fingerprint: fingerprintSchema.describe(
     "SHA-256 fingerprint of the certificate that this host presents. The agent creates a new certificate at each start.",
   ),
   port: z.int().min(1).max(65_535).describe("Port of the remote access on the host's address."),
@@ -212,6 +226,11 @@ export const hostStatusSchema = z.object({
     .optional(),
   peer: hostPeerSchema
     .describe("Peer server from which other hosts fetch weights. Absent if this host does not serve weights.")
+    .optional(),
+  transport: hostTransportSchema
+    .describe(
+      "Identity of this host for gateways and relays. Absent if the agent cannot serve sealed replicas.",
+    )
     .optional(),
   remote: hostRemoteSchema
     .describe("Remote access to this host for users of the cluster. Absent if it is disabled.")

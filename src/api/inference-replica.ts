@@ -8,6 +8,7 @@ import { runtimeSchema } from "./fields/runtime-fields.ts";
 import {
   bytes,
   changeMarkerSchema,
+  fingerprintSchema,
   formatSchema,
   hostName,
   ignorePatternsSchema,
@@ -145,6 +146,12 @@ const replicaTemplateSchema = z.object({
     })
     .describe("TLS certificate of the gate. If absent, the gate serves plain HTTP.")
     .optional(),
+  transport: z
+    .enum(["Sealed"])
+    .describe(
+      "Sealed: the gate serves TLS with the key of its host, to the clients in spec.clientFingerprints only. If absent, it serves any client.",
+    )
+    .optional(),
 });
 
 const replicaMemorySchema = z.object({
@@ -173,6 +180,9 @@ const replicaProbesSchema = z.object({
     )
     .default(3),
 });
+
+/** Certificates that may connect to a sealed replica: the current one of gateways and relays, and its successor during a rotation. */
+export const CLIENT_FINGERPRINTS_MAX = 4;
 
 export const DRAIN_SECONDS_DEFAULT = 30;
 export const DRAIN_SECONDS_MAX = 3600;
@@ -212,6 +222,15 @@ export const inferenceReplicaSpecSchema = z.object({
       "Time in seconds without a Lease renewal after which the host is marked lost and the replica is rescheduled. Defaults to 300.",
     )
     .default(HOST_LOST_SECONDS_DEFAULT),
+  clientFingerprints: z
+    .array(fingerprintSchema)
+    .max(CLIENT_FINGERPRINTS_MAX)
+    .meta({
+      description:
+        "SHA-256 fingerprints of the certificates of clients that may connect, with template.transport Sealed. Without an entry, no client may.",
+      "x-kubernetes-list-type": "atomic",
+    })
+    .optional(),
   drain: z
     .object({
       reason: nonEmpty(63).describe("Reason code of the drain."),

@@ -126,7 +126,7 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   const { service, runtime, model, draft, projector, loraModels = [], gpuLayers, backendHost } = input;
   const { auth, endpoint } = service.spec;
   const { adapters } = modelNamesOf(service.spec);
-  const { gate, tls } = endpoint;
+  const { gate, tls, transport } = endpoint;
   const program = engineDescription(runtime)?.program?.(service.spec, backendHost);
   const settings = (context: SettingsContext): EngineSettings => ({
     ...toEngineSettings(service.spec, context),
@@ -146,6 +146,7 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
     engine: settings({ gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
     gate: gate === "Auto" ? undefined : gate,
+    transport: transport === "Sealed" ? transport : undefined,
     tls: tls && defined({ secretName: tls.secretRef.name, clientCASecretName: tls.clientCASecretRef?.name }),
   });
   checkGate(template);

@@ -37,6 +37,7 @@ type GateRequest = Pick<ReplicaTemplate, "runtime" | "loraAdapters"> & {
   readonly gate?: InferenceServiceSpec["endpoint"]["gate"];
   readonly auth?: object | undefined;
   readonly tls?: object | undefined;
+  readonly transport?: InferenceServiceSpec["endpoint"]["transport"];
 };
 
 /** Runtimes that may serve a model if spec.runtime is absent, in order of preference, with and without a driver on hosts. */
@@ -100,8 +101,13 @@ export function hostAccelerator(os: string | undefined): Accelerator {
 
 /** True if the gate is in front of the engine of the replica. */
 export function isGated(request: GateRequest): boolean {
-  const { runtime, gate, auth, tls } = request;
-  if (gate === "Always" || tls !== undefined || engineDescription(runtime)?.isSharedDaemon === true)
+  const { runtime, gate, auth, tls, transport } = request;
+  if (
+    gate === "Always" ||
+    tls !== undefined ||
+    transport === "Sealed" ||
+    engineDescription(runtime)?.isSharedDaemon === true
+  )
     return true;
   if (namedAdaptersOf(request).length > 0) return true;
   return gate !== "Never" && auth !== undefined;

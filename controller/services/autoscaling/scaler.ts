@@ -164,11 +164,11 @@ function targetOfRequests({ service, runtime }: ScalerInput, { targetRequests }:
 /** The reason why the controller does not know the number of requests. */
 function unreportedRequests({ service: { spec }, on, runtime, gauges }: ScalerInput): NoMetric | undefined {
   const code = "AutoscalingWithoutMetric";
-  const { gate, tls } = spec.endpoint;
+  const { gate, tls, transport } = spec.endpoint;
   if (
     on !== "Pods" &&
     runtime !== undefined &&
-    !countsRequestsOnHosts({ runtime, gate, tls, auth: spec.auth })
+    !countsRequestsOnHosts({ runtime, gate, tls, transport, auth: spec.auth })
   )
     return {
       code,

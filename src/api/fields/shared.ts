@@ -41,6 +41,12 @@ export const sha256Schema = z
   .max(64)
   .regex(/^[a-fA-F0-9]{64}$/);
 
+/** SHA-256 of a certificate. */
+export const fingerprintSchema = z
+  .string()
+  .max(64)
+  .regex(/^[0-9a-f]{64}$/);
+
 /** Path of a file, relative to the source. It cannot leave the source's folder. */
 export function relativeFile(description: string) {
   return nonEmpty(512)

@@ -39,6 +39,12 @@ export const endpointSchema = z
         "Use of the gate, which checks API keys, serves TLS and counts requests in front of the engine on a host. Auto uses it with auth or tls, and for runtimes that share a server. Never cannot be combined with tls or with such a runtime. Defaults to Auto.",
       )
       .optional(),
+    transport: z
+      .enum(["Sealed", "Direct"])
+      .describe(
+        "Traffic to replicas on hosts. Sealed: the gate serves TLS 1.3 with the key of its host, only to the gateways and relays of this cluster, whose keys the controller publishes; engines listen on loopback. Clients use the gateway, or the cluster Service, which leads to the relay. Direct: clients connect to the hosts, with HTTPS if tls is set. Defaults to the setting of the controller, or to Direct with tls or gate Never. Pods do not use it.",
+      )
+      .optional(),
     balancing: z
       .enum(["LeastRequests", "PrefixAffinity"])
       .describe(
@@ -116,6 +122,11 @@ export const endpointSchema = z
       {
         rule: "!has(self.tls) || !has(self.gate) || self.gate != 'Never'",
         message: "endpoint.tls is served by the gate: set endpoint.gate to Auto",
+      },
+      {
+        rule: "!has(self.transport) || self.transport != 'Sealed' || !has(self.tls) && (!has(self.gate) || self.gate != 'Never')",
+        message:
+          "endpoint.transport Sealed is served by the gate with the key of its host: remove endpoint.tls, and set endpoint.gate to Auto",
       },
     ],
   });
