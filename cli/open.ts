@@ -4,6 +4,8 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import type { Command } from "commander";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import type { KeyedCertificate } from "../src/crypto/certificate.ts";
+import { connectPinned } from "../src/crypto/pinned-connection.ts";
 import { explainListenError } from "../src/http/listener.ts";
 import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
 import type { EndpointSlice } from "../src/kube/objects.ts";
@@ -12,7 +14,7 @@ import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parsePort, parseServiceName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
-import { readyEndpoints, type ServerEndpoint, slicesOf } from "./endpoint/target.ts";
+import { clientOf, readyEndpoints, type ServerEndpoint, slicesOf } from "./endpoint/target.ts";
 import { wakeService } from "./endpoint/wake.ts";
 import { printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -41,10 +43,14 @@ async function open(name: string, flags: Flags): Promise<void> {
     const stop = listenForStop();
     let endpoints: readonly ServerEndpoint[] = [];
     const wake = createWake(cluster, service);
-    const server = await listen(flags.port ?? service.spec.endpoint.port, () => {
-      if (endpoints.length === 0) wake();
-      return endpoints;
-    });
+    const server = await listen(
+      flags.port ?? service.spec.endpoint.port,
+      () => {
+        if (endpoints.length === 0) wake();
+        return endpoints;
+      },
+      createSealedConnector(cluster),
+    );
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const scheme = service.spec.endpoint.tls === undefined ? "http" : "https";
@@ -88,14 +94,40 @@ function countOf({ metadata, spec }: InferenceService, count: number): string {
   return `${count} ready ${count === 1 ? "endpoint" : "endpoints"}`;
 }
 
+/** Connects to an endpoint, and calls back once requests may be sent; without a socket, if none can be sent. */
+type Connect = (endpoint: ServerEndpoint, done: (engine: Socket | undefined) => void) => void;
+
+/** Reads the certificate for sealed endpoints with the first connection, and says once if that fails. */
+function createSealedConnector(cluster: Cluster): Connect {
+  let reading: Promise<KeyedCertificate | undefined> | undefined;
+  return (endpoint, done) => {
+    const { address: host, port, fingerprints } = endpoint;
+    if (fingerprints === undefined) return done(connect({ host, port, timeout: CONNECT_MS }));
+    reading ??= clientOf(cluster, [endpoint]).catch((error: unknown) => {
+      printNote(errorMessage(error));
+      return undefined;
+    });
+    void reading.then((client) => {
+      if (client === undefined) return done(undefined);
+      const identity = { ...client, timeoutMs: CONNECT_MS };
+      connectPinned({ host, port, fingerprints }, identity, (_, engine) => done(engine));
+    });
+  };
+}
+
 /** Forwards each connection to the next endpoint, byte for byte. Rejects with PortTaken or ListenFailed. */
-function listen(port: number, endpoints: () => readonly ServerEndpoint[]): Promise<Server> {
+function listen(
+  port: number,
+  endpoints: () => readonly ServerEndpoint[],
+  connectTo: Connect,
+): Promise<Server> {
   let turn = 0;
   const server = createServer((client) => {
     const ready = endpoints();
     const endpoint = ready[turn++ % Math.max(1, ready.length)];
     if (endpoint === undefined) return void client.destroy();
-    join(client, connect({ host: endpoint.address, port: endpoint.port, timeout: CONNECT_MS }));
+    client.on("error", () => client.destroy());
+    connectTo(endpoint, (engine) => (engine === undefined ? void client.destroy() : join(client, engine)));
   });
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(explainListenError(error, "127.0.0.1", port)));

@@ -39,6 +39,7 @@ test("an applied service gets a Service, a replica, a slice, and becomes Ready",
   expect(Object.fromEntries(conditions)).toEqual({
     Available: "True",
     Degraded: "False",
+    Encrypted: "False",
     KeyRequired: "False",
     Placed: "True",
     Progressing: "False",

@@ -1,8 +1,7 @@
 /** Downloads chunks from one peer, over connections whose other end has proved to be that peer. */
 import { Agent, type IncomingMessage, request } from "node:http";
 import { type Duplex, finished } from "node:stream";
-import { connect } from "node:tls";
-import { fingerprintOf } from "../../src/kube/remote/fingerprint.ts";
+import { connectPinned } from "../../src/crypto/pinned-connection.ts";
 import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 import { freeBuffer, freeSocketBuffers } from "../store/download/response-writer.ts";
 import type { PeerHost } from "./directory.ts";
@@ -84,23 +83,11 @@ class PeerAgent extends Agent {
 
   override createConnection(_: object, done?: (error: Error | null, socket: Duplex) => void): undefined {
     const { identity, peer, connectMs } = this.#options;
-    const { key, cert } = identity;
     const { address: host, port, fingerprint } = peer;
-    const socket = connect({ host, port, key, cert, rejectUnauthorized: false, minVersion: "TLSv1.3" });
-    const fail = (error: Error): void => {
-      socket.destroy();
+    const server = { host, port, fingerprints: [fingerprint] };
+    connectPinned(server, { ...identity, timeoutMs: connectMs }, (error, socket) => {
+      if (error === null) freeSocketBuffers(socket);
       done?.(error, socket);
-    };
-    socket.once("error", fail);
-    socket.setTimeout(connectMs, () => fail(new Error("no connection in time")));
-    socket.once("secureConnect", () => {
-      if (fingerprintOf(socket) !== fingerprint)
-        return fail(new Error("another certificate than its Host's"));
-      socket.off("error", fail);
-      socket.setTimeout(0);
-      socket.removeAllListeners("timeout");
-      freeSocketBuffers(socket);
-      done?.(null, socket);
     });
     return undefined;
   }

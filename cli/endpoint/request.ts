@@ -1,8 +1,11 @@
 /** Sends a request to an engine and reads the response as a stream or as JSON. */
-import { Agent, type IncomingMessage, request } from "node:http";
+import { Agent, type ClientRequestArgs, type IncomingMessage, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import type { Duplex } from "node:stream";
 import { createParser } from "eventsource-parser";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { KeyedCertificate } from "../../src/crypto/certificate.ts";
+import { connectPinned } from "../../src/crypto/pinned-connection.ts";
 import { readBodyText } from "../../src/http/body.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { type EndpointTarget, type ServerEndpoint, urlOf } from "./target.ts";
@@ -22,9 +25,39 @@ const ERROR_SHOWN = 300;
 const MAX_ANSWER_BYTES = 8 << 20;
 const TOO_LARGE = "the answer is larger than 8 MiB. Check the engine, and ask for less";
 
+const CONNECT_MS = 10_000;
+
 /** Reuses connections for the requests that share it. */
-export function newAgent({ tls }: EndpointTarget): Agent {
-  return tls === undefined ? new Agent({ keepAlive: true }) : new TlsAgent({ keepAlive: true });
+export function newAgent(target: EndpointTarget): Agent {
+  if (target.client !== undefined) return new SealedAgent(target.client, target.endpoints);
+  return target.tls === undefined ? new Agent({ keepAlive: true }) : new TlsAgent({ keepAlive: true });
+}
+
+/** Sends requests to sealed endpoints over TLS, and to others in plain HTTP. */
+class SealedAgent extends Agent {
+  readonly #client: KeyedCertificate;
+  readonly #endpoints: EndpointTarget["endpoints"];
+
+  constructor(client: KeyedCertificate, endpoints: EndpointTarget["endpoints"]) {
+    super({ keepAlive: true });
+    this.#client = client;
+    this.#endpoints = endpoints;
+  }
+
+  override createConnection(
+    options: ClientRequestArgs,
+    done?: (error: Error | null, socket: Duplex) => void,
+  ): Duplex | null | undefined {
+    const { port } = options;
+    const host = options.host ?? "";
+    const endpoint = this.#endpoints.find((one) => one.address === host && one.port === Number(port));
+    if (endpoint?.fingerprints === undefined) return super.createConnection(options, done);
+    const server = { host, port: endpoint.port, fingerprints: endpoint.fingerprints };
+    connectPinned(server, { ...this.#client, timeoutMs: CONNECT_MS }, (error, socket) =>
+      done?.(error, socket),
+    );
+    return undefined;
+  }
 }
 
 /** Yields the data of each server-sent event except `[DONE]`. Throws NoAnswer, or the reason of the aborted `signal`. */
@@ -61,11 +94,14 @@ export async function readJsonResponse(call: EndpointCall): Promise<unknown> {
 }
 
 function open(call: EndpointCall): Promise<IncomingMessage> {
-  const { target, endpoint, path, body, signal, agent } = call;
-  const { tls } = target;
+  const { target, endpoint, path, body, signal } = call;
+  const { tls, client } = target;
+  // Without one, Node's own would connect in plain HTTP.
+  const agent = call.agent ?? (client && newAgent(target));
   const text = body === undefined ? "" : JSON.stringify(body);
   return new Promise((resolve, reject) => {
-    const outgoing = (tls === undefined ? request : tlsRequest)(`${urlOf(target, endpoint)}${path}`, {
+    const url = urlOf(target, { ...endpoint, fingerprints: undefined });
+    const outgoing = (tls === undefined ? request : tlsRequest)(`${url}${path}`, {
       ...tls,
       method: body === undefined ? "GET" : "POST",
       signal,

@@ -2,11 +2,19 @@
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
-import { LABEL_HOST, LABEL_SERVICE_NAME } from "../../src/api/group.ts";
+import {
+  ANNOTATION_FINGERPRINTS,
+  LABEL_HOST,
+  LABEL_SERVICE,
+  NAMESPACE_SYSTEM,
+  SECRET_TRANSPORT,
+} from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
+import type { KeyedCertificate } from "../../src/crypto/certificate.ts";
 import { ENDPOINT_SLICES, SECRETS } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { hostInUrl } from "../../src/util/host-in-url.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { unwrapResult } from "../cluster/failure.ts";
@@ -22,6 +30,8 @@ export interface Machine {
 export interface ServerEndpoint {
   readonly address: string;
   readonly port: number;
+  /** Of the certificates of the host, if its replicas are sealed. */
+  readonly fingerprints?: readonly string[];
   /** Absent for a server outside of the cluster. */
   readonly machine?: Machine;
 }
@@ -35,6 +45,8 @@ export interface EndpointTarget {
   readonly basePath?: string;
   /** Present if clients use HTTPS. Without `ca` the authorities of the system are trusted. */
   readonly tls?: { readonly servername: string; readonly ca?: string };
+  /** The certificate of gateways and relays, if an endpoint is sealed. */
+  readonly client?: KeyedCertificate | undefined;
 }
 
 export interface SecretFlags {
@@ -63,16 +75,20 @@ export function addSecretFlags(command: Command): Command {
     );
 }
 
-/** The ready endpoints, as kube-proxy would choose from them. */
+/** The ready endpoints of replicas. */
 export function readyEndpoints(slices: readonly EndpointSlice[]): readonly ServerEndpoint[] {
   return slices.flatMap(({ metadata, endpoints, ports }) => {
     const port = ports?.[0]?.port;
     if (port === undefined || port === null) return [];
     const host = metadata.labels?.[LABEL_HOST];
+    const sealed = metadata.annotations?.[ANNOTATION_FINGERPRINTS];
+    const fingerprints = sealed === undefined ? undefined : { fingerprints: sealed.split(",") };
     return (endpoints ?? [])
       .filter(({ conditions }) => conditions?.ready !== false)
       .flatMap(({ addresses, nodeName }) =>
-        addresses.slice(0, 1).map((address) => ({ address, port, machine: machineOf(host, nodeName) })),
+        addresses
+          .slice(0, 1)
+          .map((address) => ({ address, port, machine: machineOf(host, nodeName), ...fingerprints })),
       );
   });
 }
@@ -89,7 +105,7 @@ export function slicesOf({ metadata }: InferenceService): {
 } {
   return {
     namespace: metadata.namespace ?? "default",
-    labelSelector: `${LABEL_SERVICE_NAME}=${serviceName(metadata.name)}`,
+    labelSelector: `${LABEL_SERVICE}=${metadata.name}`,
   };
 }
 
@@ -110,7 +126,7 @@ export async function findEndpointTarget(
   if (endpoints.length === 0) throw noEndpoint(service);
   const apiKey = await keyOf(cluster, service, flags);
   const tls = await tlsOf(cluster, service, flags);
-  return { endpoints, model: service.metadata.name, apiKey, tls };
+  return { endpoints, model: service.metadata.name, apiKey, tls, client: await clientOf(cluster, endpoints) };
 }
 
 function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
@@ -122,12 +138,28 @@ function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
   );
 }
 
+/**
+ * The certificate with which sealed endpoints let this user connect; undefined if none is sealed. Throws SealedEndpoint for a user
+ * who may not read it.
+ */
+export async function clientOf(
+  cluster: Cluster,
+  endpoints: readonly ServerEndpoint[],
+): Promise<KeyedCertificate | undefined> {
+  if (!endpoints.some(({ fingerprints }) => fingerprints !== undefined)) return undefined;
+  const data = await readSecret(cluster, NAMESPACE_SYSTEM, SECRET_TRANSPORT).catch((cause: unknown) => {
+    const message = `the hosts serve only gateways and relays, and their certificate cannot be read: ${errorMessage(cause)}`;
+    throw new MetalbridgeError("SealedEndpoint", message, undefined, { cause });
+  });
+  return { cert: data["tls.crt"] ?? "", key: data["tls.key"] ?? "" };
+}
+
 /** `http://address:port`, or `https://…`, and the base path. */
 export function urlOf(
   { tls, basePath = "" }: Pick<EndpointTarget, "tls" | "basePath">,
-  { address, port }: ServerEndpoint,
+  { address, port, fingerprints }: ServerEndpoint,
 ): string {
-  const scheme = tls === undefined ? "http" : "https";
+  const scheme = tls === undefined && fingerprints === undefined ? "http" : "https";
   return `${scheme}://${hostInUrl(address)}:${port}${basePath}`;
 }
 

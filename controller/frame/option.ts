@@ -12,6 +12,7 @@ import type { ControllerPorts } from "./ports.ts";
 import type { ControllerScheduler } from "./scheduler/scheduler.ts";
 import type { AutoscalingSource } from "./service/autoscaling.ts";
 import type { IdleServices } from "./service/idle-report.ts";
+import type { SealedTransport } from "./service/transport.ts";
 import type { ChangeHandlers, WatchOptions } from "./watches/contract.ts";
 
 /** `Needs` are settings of other parts that it reads. */
@@ -81,6 +82,7 @@ export interface LeaderPart {
   readonly minimumStayMs?: number;
   readonly autoscaling?: AutoscalingSource;
   readonly idle?: IdleServices;
+  readonly transport?: SealedTransport;
   readonly benchmarkOf?: (model: string) => ModelBenchmarks | undefined;
 }
 

@@ -3,6 +3,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica, waitingSince } from "../../src/capacity/placement/claims.ts";
+import { transportOf } from "../../src/capacity/transport.ts";
 import { benchmarksIn } from "../../src/cluster/benchmarks.ts";
 import { type Moment, momentOf } from "../../src/util/moment.ts";
 import type { Departure } from "../frame/move-tracker.ts";
@@ -10,7 +11,7 @@ import { type PreemptedSlot, preemptedSlots, withPreempted } from "../frame/sche
 import { type RefusalHistory, readRefusals } from "../frame/scheduler/refusals.ts";
 import { type LiveService, namedModels, soonest } from "../frame/service/path.ts";
 import type { Watches } from "../frame/watches/watches.ts";
-import type { ServiceObserved } from "./plan/observed.ts";
+import type { Sealing, ServiceObserved } from "./plan/observed.ts";
 import { draftService, type ServiceDraft } from "./plan/plan.ts";
 import type { HostsPathPorts } from "./ports.ts";
 import { type HealthHistory, readHealth } from "./rollout/health.ts";
@@ -33,7 +34,7 @@ export interface PlannedDemands extends Pick<DemandsInput, "refusals" | "health"
 }
 
 export function observeDemands(
-  { clock, scheduler, watches, memory, moving }: HostsPathPorts,
+  { clock, scheduler, watches, memory, moving, transport }: HostsPathPorts,
   { key, service, own, flavor, backend, blocked }: LiveService,
 ): DemandsInput {
   const moment = momentOf(clock);
@@ -41,13 +42,30 @@ export function observeDemands(
   const hosts = new Map(watches.hosts.list().map((host) => [host.metadata.name, host]));
   const benchmarks = benchmarksIn(watches.benchmarks);
   const named = namedModels(watches.models, service);
+  const sealing = observeSealing(transport, service, own);
   return {
-    observed: { service, ...named, hosts, benchmarks, ...own, replicas, flavor, backend, blocked },
+    observed: { service, ...named, hosts, benchmarks, ...own, replicas, flavor, backend, blocked, sealing },
     refusals: scheduler.refusals(key),
     health: memory.health(key),
     departures: moving.from(key).filter(({ by }) => by === "replica"),
     moment,
   };
+}
+
+/** A service without sealed replicas has no port on the relays. */
+function observeSealing(
+  { byDefault, clients, relays, portOf }: HostsPathPorts["transport"],
+  { metadata, spec }: InferenceService,
+  { relaySlices, replicas }: LiveService["own"],
+): Sealing {
+  const sealing = { byDefault, clients: clients() };
+  const addresses = relays();
+  const isSealed =
+    transportOf(spec, byDefault) === "Sealed" ||
+    replicas.some((one) => one.spec.template.transport === "Sealed");
+  if (addresses === undefined || !isSealed) return sealing;
+  const port = portOf(metadata.uid ?? "", relaySlices[0]);
+  return port === undefined ? sealing : { ...sealing, relays: { addresses, port } };
 }
 
 /** Drafts the service, and the slots that need a host. Pure. */

@@ -294,5 +294,6 @@ function changedPrefetches(before: Host | undefined, after: Host | undefined): R
 
 /** Fields of a host that its replicas' slices depend on, and whether the replicas have to move. */
 function servingFactsOf(host: Host | undefined): string {
-  return JSON.stringify([host?.spec.addresses, host?.status?.addresses, host?.spec.drain]);
+  const { spec, status } = host ?? {};
+  return JSON.stringify([spec?.addresses, status?.addresses, spec?.drain, status?.transport]);
 }

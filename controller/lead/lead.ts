@@ -178,8 +178,14 @@ export async function assemble(options: LeadOptions, queues: Queues): Promise<Le
     added,
   };
   const paths = createPaths(hostsPortsOf(ports, parts), podsPortsOf(options, ports, parts));
-  const { minimumStayMs } = added;
-  const flavors = createFlavors({ ...ports, scheduler, settings: options.podsSettings, minimumStayMs });
+  const { minimumStayMs, transport } = added;
+  const flavors = createFlavors({
+    ...ports,
+    scheduler,
+    settings: options.podsSettings,
+    minimumStayMs,
+    transport,
+  });
   const changes: ChangePorts = { ...parts, watches, clock, fitness: options.fitness, flavors };
   processInitialLists(changes);
   subscribe(added.handlersAfter(createHandlers(changes)));
@@ -214,13 +220,14 @@ interface LeaderParts {
 
 function hostsPortsOf(
   ports: ControllerPorts,
-  { queues, scheduler, memory, drainBlockers, idle }: LeaderParts,
+  { queues, scheduler, memory, drainBlockers, idle, added: { transport } }: LeaderParts,
 ): HostsPathPorts {
   return {
     ...ports,
     scheduler,
     idle,
     memory,
+    transport,
     drainBlockers,
     onDrainBlockers: enqueueAllIn(queues.hosts),
     onQueueChanged: () => queues.placement.enqueue("all"),

@@ -2,6 +2,7 @@
 import type { LeaderPart, LeaderPorts, OptionPart } from "../frame/option.ts";
 import { type AutoscalingSource, NO_AUTOSCALING_SOURCE } from "../frame/service/autoscaling.ts";
 import { type IdleServices, NEVER_IDLE } from "../frame/service/idle-report.ts";
+import { NEVER_SEALED, type SealedTransport } from "../frame/service/transport.ts";
 import type { ChangeHandlers } from "../frame/watches/contract.ts";
 import type { Passes, Queues } from "./queues.ts";
 
@@ -15,6 +16,7 @@ export interface JoinedOptions extends Pick<LeaderPart, "minimumStayMs" | "bench
   readonly onWorking: () => void;
   readonly idle: IdleServices;
   readonly autoscaling: AutoscalingSource;
+  readonly transport: SealedTransport;
 }
 
 export function joinOptions(
@@ -44,6 +46,7 @@ export function joinOptions(
     benchmarkOf: provided("benchmarkOf"),
     idle: provided("idle") ?? NEVER_IDLE,
     autoscaling: provided("autoscaling") ?? NO_AUTOSCALING_SOURCE,
+    transport: provided("transport") ?? NEVER_SEALED,
   };
 }
 

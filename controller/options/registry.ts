@@ -7,12 +7,14 @@ import { idle } from "./idle/idle.ts";
 import { labels } from "./labels/option.ts";
 import { liveEviction } from "./live-eviction/option.ts";
 import { preflight } from "./preflight/option.ts";
+import { transport } from "./transport/option.ts";
 import { tunnel } from "./tunnel/option.ts";
 
 /** In the order in which they start, and in which their settings are documented. */
 const OPTIONS = {
   preflight,
   tunnel,
+  transport,
   liveEviction,
   labels,
   benchmarks,

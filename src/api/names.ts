@@ -45,6 +45,11 @@ export function sliceName(replica: string): string {
   return replica;
 }
 
+/** The EndpointSlice that leads the Service of an InferenceService to the relays. */
+export function relaySliceName(inferenceService: string): string {
+  return `${inferenceService}-relay`;
+}
+
 /** The ClusterIP Service of an InferenceService has the InferenceService's name. */
 export function serviceName(inferenceService: string): string {
   return inferenceService;

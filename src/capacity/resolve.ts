@@ -28,6 +28,7 @@ import {
   toReplicaModel,
   toReplicaTemplate,
 } from "./template.ts";
+import type { Transport } from "./transport.ts";
 
 export interface Resolved {
   readonly at: "resolved";
@@ -65,10 +66,12 @@ export interface ResolveInput extends NamedModels {
   readonly hosts?: Iterable<Host>;
   /** Settings of the flavor that the service runs on. */
   readonly params?: Flavor["params"];
+  /** Transport of services that do not set it; absent: Direct. */
+  readonly transport?: Transport;
 }
 
 export function resolveService(input: ResolveInput): Resolution {
-  const { backend, earlier = [], replicas, hosts = [], params } = input;
+  const { backend, earlier = [], replicas, hosts = [], params, transport } = input;
   const service = withParams(input.service, params, backend);
   const [main, ...others] = listNamedModels(service.spec, input);
   const current = usableModel(main);
@@ -95,7 +98,16 @@ export function resolveService(input: ResolveInput): Resolution {
       ...(backend === undefined ? [] : [argumentsOfBackend(service.spec, spec, backend)]),
       argumentsOfFlavor(input.service.spec, service.spec),
     ];
-    const parts = { service: merged, model: usable, ...companions, backend, ownProbes, inherited, replicas };
+    const parts = {
+      service: merged,
+      model: usable,
+      ...companions,
+      backend,
+      ownProbes,
+      inherited,
+      replicas,
+      transport,
+    };
     return chosen(parts, hosts);
   } catch (error) {
     return blockedBy(error);
@@ -158,6 +170,7 @@ interface Usable {
   readonly ownProbes: InferenceService["spec"]["probeOverrides"];
   readonly inherited: readonly InheritedArguments[];
   readonly replicas: readonly InferenceReplica[];
+  readonly transport: Transport | undefined;
 }
 
 /** A revision keeps its runtime while it has a replica; otherwise the runtimes of hosts decide. Throws MetalbridgeError. */
@@ -206,7 +219,8 @@ export function blockedBy(error: unknown): Blocked {
 }
 
 function resolve(usable: Usable, runtime: Runtime): Resolution {
-  const { model, draftModel, projectorModel, adapters, backend, ownProbes, inherited, replicas } = usable;
+  const { model, draftModel, projectorModel, adapters, backend, ownProbes, inherited, replicas, transport } =
+    usable;
   const format = formatOf(model);
   const given = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
   const { spec, notes } = argumentsAsSettings(given, runtime, inherited);
@@ -221,6 +235,7 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
     projector: projectorModel && weightsOf(projectorModel),
     loraModels: adapters.map(weightsOf),
     gpuLayers,
+    transport,
     backendHost: backend?.spec.host,
   });
   const ofModel = replicas.filter(({ spec }) => spec.template.model.source === model.spec.source);

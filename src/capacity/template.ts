@@ -16,6 +16,7 @@ import { revisionOfTemplate } from "../api/revision.ts";
 import { checkGate, engineDescription } from "../engines/registry.ts";
 import { parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
+import { type Transport, transportOf } from "./transport.ts";
 
 const DEFAULT_REVISION_HISTORY = 10;
 
@@ -114,6 +115,8 @@ export interface TemplateInput {
   /** In the order of `modelNamesOf(spec).adapters`. */
   readonly loraModels?: readonly ReplicaModel[] | undefined;
   readonly gpuLayers?: number | undefined;
+  /** Transport of services that do not set it. */
+  readonly transport?: Transport | undefined;
   /** `host` of the BackendRuntime that the service names. */
   readonly backendHost?: BackendRuntimeSpec["host"];
 }
@@ -126,7 +129,7 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   const { service, runtime, model, draft, projector, loraModels = [], gpuLayers, backendHost } = input;
   const { auth, endpoint } = service.spec;
   const { adapters } = modelNamesOf(service.spec);
-  const { gate, tls, transport } = endpoint;
+  const { gate, tls } = endpoint;
   const program = engineDescription(runtime)?.program?.(service.spec, backendHost);
   const settings = (context: SettingsContext): EngineSettings => ({
     ...toEngineSettings(service.spec, context),
@@ -146,7 +149,7 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
     engine: settings({ gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
     gate: gate === "Auto" ? undefined : gate,
-    transport: transport === "Sealed" ? transport : undefined,
+    transport: transportOf(service.spec, input.transport ?? "Direct") === "Sealed" ? "Sealed" : undefined,
     tls: tls && defined({ secretName: tls.secretRef.name, clientCASecretName: tls.clientCASecretRef?.name }),
   });
   checkGate(template);

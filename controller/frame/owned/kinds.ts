@@ -3,6 +3,7 @@
  * the first pass of a leader and the check before the finalizer is removed are derived from the rows.
  */
 import {
+  LABEL_RELAYED_SERVICE,
   LABEL_REPLICA,
   LABEL_REVISION,
   LABEL_SERVICE,
@@ -10,6 +11,7 @@ import {
   LABEL_SLICE_MANAGED_BY,
   LABEL_SLO_RULES,
   SLICE_MANAGED_BY,
+  SLICE_MANAGED_BY_CONTROLLER,
 } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import {
@@ -90,6 +92,13 @@ export const OWNED_KINDS = {
     kind: ENDPOINT_SLICES,
     // Kubernetes' own slices copy the labels of their Service, and are deleted with it.
     selector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}`,
+    needsService: true,
+    removed: "last",
+  }),
+  relaySlices: row({
+    kind: ENDPOINT_SLICES,
+    selector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY_CONTROLLER}`,
+    ownerOf: (slice) => ({ name: slice.metadata.labels?.[LABEL_RELAYED_SERVICE], uid: uidLabelOf(slice) }),
     needsService: true,
     removed: "last",
   }),

@@ -1,6 +1,7 @@
 /** Builds the replicas and slices of a service on hosts. Pure. */
 import {
   ANNOTATION_ADDRESSES,
+  ANNOTATION_FINGERPRINTS,
   ANNOTATION_PLACEMENT_REASON,
   ANNOTATION_PLACEMENT_SCORE,
   FINALIZER_ENGINE,
@@ -22,6 +23,8 @@ import { type BackendRevision, probesWithBackend } from "../../../src/capacity/b
 import type { Placed } from "../../../src/capacity/placement/types.ts";
 import type { TemplateWithoutHost } from "../../../src/capacity/template.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import { defined } from "../../../src/util/defined.ts";
+import type { Sealing } from "./observed.ts";
 
 export interface ReplicaParts {
   readonly service: InferenceService;
@@ -33,6 +36,7 @@ export interface ReplicaParts {
   readonly ordinal: number;
   /** The host that placement chose, and the reason. */
   readonly placed: Pick<Placed, "host" | "score" | "why">;
+  readonly sealing: Sealing;
   /** Names of existing replicas, which are not used again. */
   readonly taken: ReadonlySet<string>;
 }
@@ -46,6 +50,7 @@ export function desiredReplica({
   memory,
   ordinal,
   placed,
+  sealing,
   taken,
 }: ReplicaParts): InferenceReplica {
   const { name: serviceName, uid = "" } = service.metadata;
@@ -70,8 +75,21 @@ export function desiredReplica({
       },
       finalizers: [FINALIZER_ENGINE],
     },
-    spec: { template: { hostName: placed.host, ...template }, memory, ...mutableSpec(service, backend) },
+    spec: defined({
+      template: { hostName: placed.host, ...template },
+      memory,
+      ...mutableSpec(service, backend),
+      clientFingerprints: clientsOf(template, sealing),
+    }),
   };
+}
+
+/** The clients that a sealed replica serves. Undefined: those that it has stay, and a new one serves none. */
+export function clientsOf(
+  { transport }: Pick<TemplateWithoutHost, "transport">,
+  { clients }: Sealing,
+): string[] | undefined {
+  return transport === "Sealed" && clients.length > 0 ? [...clients] : undefined;
 }
 
 /** Why placement chose the host of the replica. */
@@ -103,6 +121,8 @@ export function desiredSlice(
 ): EndpointSlice {
   const addresses = host?.spec.addresses ?? [];
   const first = host?.status?.addresses?.[0] ?? addresses[0] ?? "";
+  const isSealed = replica.spec.template.transport === "Sealed";
+  const fingerprints = host?.status?.transport?.fingerprints ?? [];
   return {
     metadata: {
       ...ownedObjectRef(service, sliceName(replica.metadata.name)),
@@ -111,10 +131,14 @@ export function desiredSlice(
         ...MANAGED_BY,
         [LABEL_HOST]: replica.spec.template.hostName,
         [LABEL_REPLICA]: replica.metadata.name,
-        [LABEL_SERVICE_NAME]: serviceName(service.metadata.name),
         [LABEL_SLICE_MANAGED_BY]: SLICE_MANAGED_BY,
+        // kube-proxy would send plain requests there.
+        ...(isSealed ? undefined : { [LABEL_SERVICE_NAME]: serviceName(service.metadata.name) }),
       },
-      annotations: { [ANNOTATION_ADDRESSES]: addresses.join(",") },
+      annotations: {
+        [ANNOTATION_ADDRESSES]: addresses.join(","),
+        ...(isSealed ? { [ANNOTATION_FINGERPRINTS]: fingerprints.join(",") } : undefined),
+      },
     },
     addressType: first.includes(":") ? "IPv6" : "IPv4",
     endpoints: [],

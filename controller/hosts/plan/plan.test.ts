@@ -19,7 +19,7 @@ import { desiredRevision } from "../../frame/owned/revisions.ts";
 import type { ServiceStep } from "../../frame/owned/steps.ts";
 import { blockedReplicas } from "../path.ts";
 import { desiredReplica, desiredSlice } from "./desired.ts";
-import type { ServiceObserved } from "./observed.ts";
+import { DIRECT, type Sealing, type ServiceObserved } from "./observed.ts";
 import { draftService, NO_ROLLOUT_FINDINGS, planService } from "./plan.ts";
 
 interface ShortInput {
@@ -34,6 +34,7 @@ interface ShortInput {
   readonly isNew?: boolean;
   /** Addresses of mac-1, where they are others than when the slices were made. */
   readonly addresses?: readonly string[];
+  readonly sealing?: Sealing;
   readonly model?: "missing";
   /** `<ordinal> <host>`: what placement answered. */
   readonly placed?: readonly string[];
@@ -97,6 +98,7 @@ function observedOf({ spec = {}, before = spec, ...short }: ShortInput): Service
       service: serviceOf(made),
       template: templateOf(made),
       memory,
+      sealing: DIRECT,
       placed: { host, score: 1, why: "it was free" },
       taken: new Set<string>(),
     };
@@ -127,6 +129,8 @@ function observedOf({ spec = {}, before = spec, ...short }: ShortInput): Service
     hosts: new Map(hostsNow.map((host) => [host.metadata.name, host])),
     replicas,
     slices,
+    relaySlices: [],
+    sealing: short.sealing ?? DIRECT,
     kubeServices: short.isNew ? [] : [stored(desiredKubeService(service), "uid-of-service")],
     revisions: short.isNew
       ? []

@@ -1,6 +1,6 @@
 /** Plans a service on hosts in two steps: `draftService` before placement, and `planService` after it. Pure. */
 
-import { ANNOTATION_ADDRESSES, LABEL_REPLICA } from "../../../src/api/group.ts";
+import { LABEL_REPLICA } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
@@ -14,6 +14,7 @@ import { type Resolution, type Resolved, resolveService } from "../../../src/cap
 import { parseRevisionData, toRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
+import { defined } from "../../../src/util/defined.ts";
 import {
   correctFamily,
   correctLabels,
@@ -29,8 +30,9 @@ import { planHostsRollout, planRemovalsFirst } from "../rollout/rollout.ts";
 import { isServingReplica, ordinalOf } from "../rollout/slots.ts";
 import type { DesiredSlot, HostsRolloutInput, RolloutPlan } from "../rollout/types.ts";
 import { slotDemand } from "./demand.ts";
-import { desiredReplica, desiredSlice, mutableSpec, placementReasonOf } from "./desired.ts";
+import { clientsOf, desiredReplica, desiredSlice, mutableSpec, placementReasonOf } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
+import { stepsOfRelaySlice } from "./relay-slice.ts";
 import { type Runnable, runnablesOf } from "./templates.ts";
 
 /** Findings about replicas from earlier passes. */
@@ -81,7 +83,13 @@ export function draftService(
   const params = flavor?.on === "Hosts" ? flavor.flavor.params : undefined;
   const resolution =
     blocked ??
-    resolveService({ ...observed, hosts: hosts.values(), earlier: earlierModels(observed), params });
+    resolveService({
+      ...observed,
+      hosts: hosts.values(),
+      earlier: earlierModels(observed),
+      params,
+      transport: observed.sealing.byDefault,
+    });
   const { displaced, failing, unsettled, refusals } = findings;
   const runnables = runnablesOf(observed, resolution, failing.size > 0);
   const desired = desiredReplicas(service);
@@ -147,6 +155,7 @@ export function planService(draft: ServiceDraft, placed: readonly Placed[], hasR
       }),
     ),
     ...stepsOfSlices(observed, created),
+    ...stepsOfRelaySlice(observed),
     ...(resolution.at === "resolved" ? revisionSteps(observed, resolution) : []),
     ...stepsOfMutableSpec(observed, resolution),
     ...removals.map(
@@ -173,7 +182,7 @@ function replicasFor(
   { observed, rollout, runnables }: ServiceDraft,
   placed: readonly Placed[],
 ): InferenceReplica[] {
-  const { service, model, backend } = observed;
+  const { service, model, backend, sealing } = observed;
   const taken = new Set(observed.replicas.map(({ metadata }) => metadata.name));
   return placed.flatMap((one) => {
     const { ordinal } = one;
@@ -182,7 +191,8 @@ function replicasFor(
     if (runnable === undefined) return [];
     const { template, claim } = runnable;
     const memory = claim.at === "estimated" ? memoryOn(claim, observed.hosts.get(one.host)) : UNKNOWN_MEMORY;
-    return [desiredReplica({ service, model, backend, template, memory, ordinal, placed: one, taken })];
+    const parts = { service, model, backend, template, memory, sealing };
+    return [desiredReplica({ ...parts, ordinal, placed: one, taken })];
   });
 }
 
@@ -230,18 +240,27 @@ function correctionOf(slice: EndpointSlice, desired: EndpointSlice): ServiceStep
   const operations = correctSlice(slice, desired);
   return operations.length === 0
     ? []
-    : [{ do: "patch", what: "slices", object: slice, operations, because: "the host's addresses changed" }];
+    : [
+        {
+          do: "patch",
+          what: "slices",
+          object: slice,
+          operations,
+          because: "the host's addresses or fingerprints changed",
+        },
+      ];
 }
 
 function stepsOfMutableSpec(
-  { service, model, backend, replicas, hosts }: ServiceObserved,
+  { service, model, backend, replicas, hosts, sealing }: ServiceObserved,
   resolution: Resolution,
 ): ServiceStep[] {
   return replicas
     .filter((replica) => !isBeingDeleted(replica))
     .flatMap((object): ServiceStep[] => {
       const memory = memoryOf(object, resolution, hosts.get(object.spec.template.hostName));
-      const desired = { ...mutableSpec(service, backend), ...(memory && { memory }) };
+      const clientFingerprints = clientsOf(object.spec.template, sealing);
+      const desired = defined({ ...mutableSpec(service, backend), memory, clientFingerprints });
       const operations = correctReplica(object, desired, model);
       const because = "only fields that need no restart have changed";
       return operations.length === 0 ? [] : [{ do: "patch", what: "replicas", object, operations, because }];
@@ -280,18 +299,14 @@ function correctReplica(
   return withVersionGuards(metadata, changes);
 }
 
-/** Corrects labels and the allowed addresses. The address family of a slice cannot change. */
+/** Corrects labels, the allowed addresses and the fingerprints. The address family of a slice cannot change. */
 function correctSlice({ metadata }: EndpointSlice, desired: EndpointSlice): JsonPatchOp[] {
   const changes = [...correctLabels(metadata, desired.metadata)];
-  const value = desired.metadata.annotations?.[ANNOTATION_ADDRESSES];
-  if (metadata.annotations?.[ANNOTATION_ADDRESSES] !== value) {
-    if (metadata.annotations === undefined)
-      changes.push({ op: "add", path: "/metadata/annotations", value: {} });
-    changes.push({
-      op: "add",
-      path: `/metadata/annotations/${escapeJsonPointer(ANNOTATION_ADDRESSES)}`,
-      value,
-    });
-  }
+  const wanted = Object.entries(desired.metadata.annotations ?? {});
+  const differing = wanted.filter(([name, value]) => metadata.annotations?.[name] !== value);
+  if (differing.length > 0 && metadata.annotations === undefined)
+    changes.push({ op: "add", path: "/metadata/annotations", value: {} });
+  for (const [name, value] of differing)
+    changes.push({ op: "add", path: `/metadata/annotations/${escapeJsonPointer(name)}`, value });
   return withVersionGuards(metadata, changes);
 }

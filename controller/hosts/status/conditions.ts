@@ -24,6 +24,7 @@ export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIs
     honored(facts),
     warnings(facts),
     keyRequired(facts),
+    encrypted(facts),
     speedKnown(facts.draft),
   ];
   return withConditions(facts.draft.observed.service, undefined, updates, nowIso);
@@ -116,4 +117,32 @@ function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): Con
   const inside = asksGateForKey === true ? "" : "; programs on the host reach the engine on 127.0.0.1";
   const message = `the gate checks the key; without one: GET /health${preflights}${inside}`;
   return { type, status, reason: "GateChecksKeys", message };
+}
+
+/** Reports whether prompts and answers are encrypted between clients and hosts. */
+function encrypted({ draft: { resolution }, live }: HostsStatusFacts): ConditionUpdate {
+  const type = "Encrypted";
+  if (resolution.at === "blocked") return unresolved(type, resolution);
+  const isPlain = ({ transport, tls }: typeof resolution.template) =>
+    transport === undefined && tls === undefined;
+  const old = live.filter(({ spec }) => isPlain(spec.template));
+  if (isPlain(resolution.template) || old.length > 0) {
+    const message = isPlain(resolution.template)
+      ? "keys, prompts and answers cross the network to the hosts in plain HTTP; set spec.endpoint.transport to Sealed"
+      : `replicas of an older revision use plain HTTP, until the rollout has replaced them: ${old.map(({ metadata }) => metadata.name).join(", ")}`;
+    return { type, status: "False", reason: "PlaintextOnNetwork", message };
+  }
+  return resolution.template.transport === "Sealed"
+    ? {
+        type,
+        status: "True",
+        reason: "TransportSealed",
+        message: "hosts serve only the gateways and relays of this cluster, over TLS 1.3",
+      }
+    : {
+        type,
+        status: "True",
+        reason: "ServiceCertificate",
+        message: "hosts serve HTTPS with the certificate in spec.endpoint.tls",
+      };
 }

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { inferenceServiceSpecSchema } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { NO_BENCHMARKS } from "../../../src/capacity/benchmark/table.ts";
+import { DIRECT } from "../plan/observed.ts";
 import { draftService } from "../plan/plan.ts";
 import { hintsFor } from "./hints.ts";
 
@@ -30,6 +31,8 @@ test("hints what would fit on the nearest hosts that are short of memory, and no
     benchmarks: NO_BENCHMARKS,
     replicas: [],
     slices: [],
+    relaySlices: [],
+    sealing: DIRECT,
     kubeServices: [],
     revisions: [],
   };

@@ -3,6 +3,7 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { inferenceServiceSpecSchema } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
+import { DIRECT } from "../plan/observed.ts";
 import { draftService, NO_ROLLOUT_FINDINGS } from "../plan/plan.ts";
 import { type Case, model, NOW, statusOf, unplaced } from "./fixtures/status.ts";
 import { planStatus } from "./status.ts";
@@ -99,6 +100,7 @@ test.each<[string, Case, object]>([
     "SpecHonored",
     "Warnings",
     "KeyRequired",
+    "Encrypted",
     "SpeedKnown",
   ]);
   for (const condition of status.conditions ?? []) expect(condition).toMatchObject({ observedGeneration: 3 });
@@ -140,7 +142,14 @@ function rolling(
     status:
       before === "" ? {} : { currentRevision: before, readyReplicas: readyBefore, phase: "Progressing" },
   };
-  const nothing = { replicas: [], slices: [], kubeServices: [], revisions: [], hosts: new Map() };
+  const nothing = {
+    replicas: [],
+    slices: [],
+    kubeServices: [],
+    revisions: [],
+    hosts: new Map(),
+    sealing: DIRECT,
+  };
   const observed = { service, model, ...nothing } as never;
   const newest = draftService(observed).input.revision ?? "";
   const replicas = words.map((word) => {

@@ -273,7 +273,9 @@ function isRollingOut(ports: FlavorPorts, live: LiveService): boolean {
   const params = flavor?.on === "Hosts" ? flavor.flavor.params : undefined;
   const named = namedModels(watches.models, service);
   const hosts = watches.hosts.list();
-  const resolved = resolveService({ service, backend, ...named, replicas: own.replicas, hosts, params });
+  const { byDefault: transport } = ports.transport;
+  const objects = { service, backend, ...named, replicas: own.replicas, hosts, params };
+  const resolved = resolveService({ ...objects, transport });
   return (
     resolved.at === "resolved" &&
     own.replicas.some(

@@ -1,4 +1,5 @@
 /** Judges every flavor of a service with the machinery of its platform: placement on hosts, or the nodes for pods. */
+
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Flavor } from "../../../src/api/flavors.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
@@ -17,6 +18,7 @@ import type { ControllerPorts } from "../../frame/ports.ts";
 import type { ControllerScheduler } from "../../frame/scheduler/scheduler.ts";
 import { withoutFreeDevices } from "../../frame/service/flavor-report.ts";
 import { type LiveService, namedModels } from "../../frame/service/path.ts";
+import type { SealedTransport } from "../../frame/service/transport.ts";
 import { countGroups } from "../../pods/groups/groups.ts";
 import { withStage } from "../../pods/workload/flavors/build.ts";
 import { type StageContext, stageOf } from "../../pods/workload/flavors/stage.ts";
@@ -27,6 +29,7 @@ import { podsRoom } from "./pods-room.ts";
 
 export interface JudgePorts extends ControllerPorts {
   readonly scheduler: Pick<ControllerScheduler, "roomOnHosts" | "refusals">;
+  readonly transport: Pick<SealedTransport, "byDefault">;
 }
 
 export interface JudgeInput {
@@ -72,6 +75,7 @@ function hostsState(ports: JudgePorts, { live, desired }: JudgeInput, flavor: Fl
     replicas,
     hosts: watches.hosts.list(),
     params: flavor.params,
+    transport: ports.transport.byDefault,
   });
   if (resolution.at === "blocked")
     return { at: resolution.isFinal ? "excluded" : "full", message: resolution.message };

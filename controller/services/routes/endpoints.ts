@@ -2,7 +2,7 @@
  * Addresses at which the replicas of a service answer, on hosts and in pods. Gateways get them instead of the name of the Service:
  * behind the name, kube-proxy would choose, and requests would stall for a minute when a machine dies. Pure.
  */
-import { LABEL_SERVICE, PORT_NAME } from "../../../src/api/group.ts";
+import { ANNOTATION_FINGERPRINTS, LABEL_SERVICE, PORT_NAME } from "../../../src/api/group.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
@@ -17,9 +17,13 @@ export interface RouteEndpoint {
 /** The ready endpoints, sorted, so that equal sets are equal objects. */
 export function readyEndpoints(
   service: string,
-  { slices, pods }: Pick<OwnedObjects, "slices" | "pods">,
+  { slices, relaySlices, pods }: Pick<OwnedObjects, "slices" | "relaySlices" | "pods">,
 ): readonly RouteEndpoint[] {
-  const found = [...slices.flatMap(ofSlice), ...pods.flatMap((pod) => ofPod(service, pod))];
+  // Gateways of others cannot open sealed replicas: the relays do.
+  const isOpen = ({ metadata }: EndpointSlice) =>
+    metadata.annotations?.[ANNOTATION_FINGERPRINTS] === undefined;
+  const open = [...slices.filter(isOpen), ...relaySlices];
+  const found = [...open.flatMap(ofSlice), ...pods.flatMap((pod) => ofPod(service, pod))];
   return found.sort((a, b) => compareText(a.address, b.address) || a.port - b.port);
 }
 

@@ -212,10 +212,14 @@ test("endpoints are the ready ones of slices and pods, in a fixed order", () => 
     pod("10.1.0.3", { labels: { "metalbridge.dev/service": "other" } }),
     pod("10.1.0.4", { deletionTimestamp: "2026-01-01T00:00:00Z" }),
   ];
-  expect(readyEndpoints("chat", { slices, pods })).toEqual([
+  const sealed = slice("10.0.0.5", 40_002);
+  sealed.metadata.annotations = { "metalbridge.dev/fingerprints": "aa" };
+  const relaySlices = [slice("10.2.0.1", 20_001)];
+  expect(readyEndpoints("chat", { slices: [...slices, sealed], relaySlices, pods })).toEqual([
     { address: "10.0.0.2", port: 40_001 },
     { address: "10.0.0.9", port: 40_000 },
     { address: "10.1.0.1", port: 8_000 },
+    { address: "10.2.0.1", port: 20_001 },
   ]);
 });
 

@@ -114,6 +114,10 @@ export const cliErrors = {
     do: "check what the service is waiting for",
     command: "metalbridge describe <service>",
   },
+  SealedEndpoint: {
+    what: "The hosts of the service serve only the gateways and relays of the cluster (transport Sealed), and this user may not read their certificate.",
+    do: "send requests to the gateway, or to the cluster Service from a pod; or ask for the right to get the Secret metalbridge-transport in metalbridge-system",
+  },
   NotAChatService: {
     what: "The service does not serve chat requests: its spec.mode is embedding or rerank.",
     do: "open a local port and send requests of its mode",

@@ -244,6 +244,18 @@ export const placementErrors = {
     what: "The engines check the API key themselves (endpoint.gate is Never); the message lists what can be reached without one.",
     do: "nothing to do",
   },
+  PlaintextOnNetwork: {
+    what: "Keys, prompts and answers cross the network between clients and hosts in plain HTTP, and any machine that reaches a replica's port can send requests.",
+    do: "set spec.endpoint.transport to Sealed, or transport of the chart for all services",
+  },
+  TransportSealed: {
+    what: "The gates of the hosts serve only the gateways and relays of this cluster, over TLS 1.3.",
+    do: "nothing to do",
+  },
+  ServiceCertificate: {
+    what: "The gates of the hosts serve HTTPS with the certificate in spec.endpoint.tls.",
+    do: "nothing to do",
+  },
   ContextBeyondTraining: {
     what: "A request could use more tokens than the model was trained for. The engine caps each request at the trained length, and reserves memory for the full context.",
     do: "lower spec.contextSize to the trained context length times spec.parallelSlots",

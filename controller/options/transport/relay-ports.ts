@@ -1,0 +1,58 @@
+/** Ports of services on the relays. A port belongs to one service as long as its slice exists. */
+import { LABEL_SERVICE_UID } from "../../../src/api/group.ts";
+import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import { hash } from "../../../src/util/hash.ts";
+
+const FIRST_PORT = 20_000;
+const PORTS = 10_000;
+/** The watch shows a slice within this time. */
+const RESERVED_MS = 60_000;
+
+export interface RelayPorts {
+  readonly portOf: (uid: string, slice: EndpointSlice | undefined) => number | undefined;
+}
+
+/** `slices`: those of all services. */
+export function createRelayPorts(
+  slices: () => readonly EndpointSlice[],
+  monotonicMs: () => number,
+): RelayPorts {
+  const reserved = new Map<number, { readonly uid: string; readonly atMs: number }>();
+  return {
+    portOf: (uid, slice) => {
+      const now = monotonicMs();
+      for (const [port, { atMs }] of reserved) if (now - atMs > RESERVED_MS) reserved.delete(port);
+      const others = slices().filter(({ metadata }) => metadata.labels?.[LABEL_SERVICE_UID] !== uid);
+      const taken = new Set(others.map(portIn));
+      for (const [port, { uid: owner }] of reserved) if (owner !== uid) taken.add(port);
+      const own = portIn(slice);
+      const port = own !== undefined && keeps(slice, others) ? own : freePort(uid, taken);
+      if (port !== undefined) reserved.set(port, { uid, atMs: now });
+      return port;
+    },
+  };
+}
+
+/** Two leaders may have chosen the same port: the older slice keeps it. */
+function keeps(slice: EndpointSlice | undefined, others: readonly EndpointSlice[]): boolean {
+  const port = portIn(slice);
+  return others.every((other) => portIn(other) !== port || slice === undefined || !isOlder(other, slice));
+}
+
+function freePort(uid: string, taken: ReadonlySet<number | undefined>): number | undefined {
+  const start = Number.parseInt(hash(uid, 8), 16) % PORTS;
+  for (let step = 0; step < PORTS; step += 1) {
+    const port = FIRST_PORT + ((start + step) % PORTS);
+    if (!taken.has(port)) return port;
+  }
+  return undefined;
+}
+
+function portIn(slice: EndpointSlice | undefined): number | undefined {
+  return slice?.ports?.[0]?.port ?? undefined;
+}
+
+function isOlder({ metadata: a }: EndpointSlice, { metadata: b }: EndpointSlice): boolean {
+  const [left, right] = [a, b].map(({ creationTimestamp = "", uid = "" }) => `${creationTimestamp} ${uid}`);
+  return (left ?? "") < (right ?? "");
+}
