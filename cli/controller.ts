@@ -87,7 +87,17 @@ function addTunnelOptions(command: Command): void {
   command
     .option("--tunnel", "serve the tunnel, which connects users to hosts that enable remoteAccess")
     .option("--tunnel-address <ip>", "address of the tunnel (default: 0.0.0.0)")
-    .option("--tunnel-port <n>", "port of the tunnel; 0 chooses a free port (default: 9466)");
+    .option("--tunnel-port <n>", "port of the tunnel; 0 chooses a free port (default: 9466)")
+    .addOption(
+      new Option(
+        "--transport <transport>",
+        "traffic to hosts of services that do not set spec.endpoint.transport: Sealed is TLS to known clients only (default: Direct)",
+      ).choices(["Sealed", "Direct"]),
+    )
+    .option(
+      "--relay-service <name>",
+      "Service of the relays, to which cluster Services of sealed services lead",
+    );
 }
 
 function addEngineOptions(command: Command): void {

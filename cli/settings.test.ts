@@ -56,6 +56,8 @@ const CONTROLLER: Given = {
   tunnel: ["", true],
   tunnelAddress: ["127.0.0.1"],
   tunnelPort: ["9", 9],
+  transport: ["Sealed"],
+  relayService: ["metalbridge-relay"],
   scoreWeights: ["tps=0.5,cost=0", { tps: 0.5, utilization: 0.2, cost: 0 }],
   benchmarks: ["Off"],
   benchmarkMaxAge: ["48h"],
