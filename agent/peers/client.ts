@@ -1,7 +1,7 @@
 /** Downloads chunks from one peer, over connections whose other end has proved to be that peer. */
 import { Agent, type IncomingMessage, request } from "node:http";
 import { type Duplex, finished } from "node:stream";
-import { connectPinned } from "../../src/crypto/pinned-connection.ts";
+import { connectPinned } from "../../src/kube/remote/pinned-connection.ts";
 import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 import { freeBuffer, freeSocketBuffers } from "../store/download/response-writer.ts";
 import type { PeerHost } from "./directory.ts";

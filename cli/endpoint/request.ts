@@ -5,8 +5,8 @@ import type { Duplex } from "node:stream";
 import { createParser } from "eventsource-parser";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { KeyedCertificate } from "../../src/crypto/certificate.ts";
-import { connectPinned } from "../../src/crypto/pinned-connection.ts";
 import { readBodyText } from "../../src/http/body.ts";
+import { connectPinned } from "../../src/kube/remote/pinned-connection.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { type EndpointTarget, type ServerEndpoint, urlOf } from "./target.ts";
 

@@ -30,7 +30,7 @@ export interface Machine {
 export interface ServerEndpoint {
   readonly address: string;
   readonly port: number;
-  /** Of the certificates of the host, if its replicas are sealed. */
+  /** Fingerprints of the certificates of the host, if its replicas are sealed. */
   readonly fingerprints?: readonly string[];
   /** Absent for a server outside of the cluster. */
   readonly machine?: Machine;

@@ -1,4 +1,4 @@
-/** How requests reach the replicas of a service on hosts. Pure. */
+/** Transport of requests to the replicas of a service on hosts. Pure. */
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 
 export type Transport = NonNullable<InferenceServiceSpec["endpoint"]["transport"]>;

@@ -30,10 +30,10 @@ test("a rotation never uses a certificate that hosts do not accept yet, and ends
   expect(changes).toEqual([
     "30 a successor",
     "31 the next certificate is in use",
-    "32 the previous certificate has ended",
+    "32 the previous certificate has expired",
     "60 a successor",
     "61 the next certificate is in use",
-    "62 the previous certificate has ended",
+    "62 the previous certificate has expired",
   ]);
 });
 

@@ -71,7 +71,7 @@ export function planClientCertificates(
   if (previous !== undefined && nowMs >= endMs)
     return {
       certificates: inUse,
-      because: "the previous certificate has ended",
+      because: "the previous certificate has expired",
       dueMs: current.madeMs + USED_MS,
     };
   const dueMs = previous === undefined ? current.madeMs + USED_MS : endMs;

@@ -60,7 +60,7 @@ function joinTransport(
     onChange: (_, secret) => {
       const now = clientFingerprints(textsIn(secret));
       enqueue(CERTIFICATES);
-      // Without the Secret, hosts go on to serve the clients that they know.
+      // Without the Secret, hosts continue to serve the clients that they know.
       if (now.length === 0 || isDeepEqual(now, clients)) return;
       clients = now;
       enqueueSealed();

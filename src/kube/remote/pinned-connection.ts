@@ -1,12 +1,12 @@
 /** TLS connections to servers that are recognized by the fingerprints of their certificates. */
 import { connect, type TLSSocket } from "node:tls";
-import { fingerprintOf } from "../kube/remote/fingerprint.ts";
-import type { KeyedCertificate } from "./certificate.ts";
+import type { KeyedCertificate } from "../../crypto/certificate.ts";
+import { fingerprintOf } from "./fingerprint.ts";
 
 export interface PinnedServer {
   readonly host: string;
   readonly port: number;
-  /** Of the certificates that the server may have. */
+  /** Fingerprints of the certificates that the server may have. */
   readonly fingerprints: readonly string[];
 }
 
