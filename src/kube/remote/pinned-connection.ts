@@ -1,6 +1,5 @@
 /** TLS connections to servers that are recognized by the fingerprints of their certificates. */
 import { connect, type TLSSocket } from "node:tls";
-import type { KeyedCertificate } from "../../crypto/certificate.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 
 export interface PinnedServer {
@@ -10,10 +9,17 @@ export interface PinnedServer {
   readonly fingerprints: readonly string[];
 }
 
+export interface PinnedClient {
+  /** Key and certificate in PEM, which the client proves. */
+  readonly key: string;
+  readonly cert: string;
+  readonly timeoutMs: number;
+}
+
 /** The caller writes nothing before `done`: until then the server has not proved who it is. `done` is called once. */
 export function connectPinned(
   { host, port, fingerprints }: PinnedServer,
-  { key, cert, timeoutMs }: KeyedCertificate & { readonly timeoutMs: number },
+  { key, cert, timeoutMs }: PinnedClient,
   done: (error: Error | null, socket: TLSSocket) => void,
 ): TLSSocket {
   const socket = connect({ host, port, key, cert, rejectUnauthorized: false, minVersion: "TLSv1.3" });
