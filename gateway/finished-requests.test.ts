@@ -2,14 +2,7 @@ import { expect, test } from "vitest";
 import type { Log } from "../src/util/ports.ts";
 import { encodeAssignment } from "./decide/assignment.ts";
 import type { FinishedRequest } from "./envoy/access-log.ts";
-import {
-  countRefusal,
-  createFinishedRequests,
-  createTlsFailures,
-  hasReplicaFailed,
-  requestSpeedOf,
-  tokensOf,
-} from "./finished-requests.ts";
+import { countRefusal, createFinishedRequests, createTlsFailures, hasReplicaFailed, requestSpeedOf, tokensOf, wasCanceled } from "./finished-requests.ts";
 import { createRequestMetrics } from "./metrics.ts";
 import type { Outcome } from "./requests.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
@@ -92,6 +85,18 @@ test("a failed connection counts against the replica, an error of the engine or 
   expect(hasReplicaFailed(finished({ status: 502, flags: "UC,URX" }))).toBe(true);
   expect(hasReplicaFailed(finished({ status: 500 }))).toBe(false);
   expect(hasReplicaFailed(finished({ status: 0, flags: "DC" }))).toBe(false);
+});
+
+test.each([
+  [{ status: 0, flags: "DC" }, true],
+  [{ status: 0, flags: "DR" }, true],
+  [{ status: 504, flags: "SI" }, true],
+  [{ status: 200, flags: "DC", firstByteMs: 100 }, false],
+  [{ status: 0, flags: "DC", endpoint: undefined }, false],
+  [{ status: 503, flags: "UF" }, false],
+  [{ status: 200 }, false],
+])("%o was canceled before its response: %s", (given, expected) => {
+  expect(wasCanceled(finished({ firstByteMs: undefined, ...given }))).toBe(expected);
 });
 
 test("a refusal counts as a failed request of the service that is its cause, and of no other", () => {

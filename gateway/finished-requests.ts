@@ -40,7 +40,9 @@ function finish(finished: FinishedRequest, ports: FinishedRequestsPorts): void {
   const tokens = assignment === undefined ? NO_TOKENS : tokensOf(finished);
   const isSecond = attempts > 1;
   const hasFailed = isSecond || hasReplicaFailed(finished);
-  requests.end(requestId, "finished", { tokens, tokensPerSecond: requestSpeedOf(finished), hasFailed });
+  const isCanceled = wasCanceled(finished);
+  const tokensPerSecond = requestSpeedOf(finished);
+  requests.end(requestId, "finished", { tokens, tokensPerSecond, hasFailed, isCanceled });
   if (assignment === undefined) return;
   const { caller, model, waitedMs, traceParent } = assignment;
   const host = (isSecond ? hostOf(model, endpoint) : undefined) ?? assignment.host;
@@ -98,6 +100,16 @@ const FAILURES = new Set(["UF", "UC", "UR", "UH", "URX"]);
 
 export function hasReplicaFailed({ flags = "", status }: FinishedRequest): boolean {
   return (status === 0 || status >= FAILED_STATUS) && flags.split(",").some((flag) => FAILURES.has(flag));
+}
+
+/** Envoy's flags for a request that its client or Envoy gave up: disconnected, reset, idle for too long, timeout. */
+const GIVEN_UP = new Set(["DC", "DR", "SI", "UT"]);
+
+/** True if a replica got the request and had not responded when it was given up. */
+export function wasCanceled({ flags = "", endpoint, firstByteMs }: FinishedRequest): boolean {
+  return (
+    endpoint !== undefined && firstByteMs === undefined && flags.split(",").some((flag) => GIVEN_UP.has(flag))
+  );
 }
 
 /** Warns about replicas whose certificate cannot be verified: once per service, until a replica answers. */

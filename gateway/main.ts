@@ -95,6 +95,7 @@ export async function runGateway({
     doPeriodicWork(gateway, ports);
     await aborted(signal);
     await Promise.race([envoy.stop(), aborted(hurry).then(() => envoy.stop({ drainMs: 0 }))]);
+    gateway.requests.close();
     await gateway.accounting.close();
   } finally {
     ending.abort();

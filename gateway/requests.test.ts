@@ -15,7 +15,13 @@ const NO_TOKENS = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 const activeOf = (counters: OwnCounters) => counters.inFlight().get(CALLER.id)?.length ?? 0;
 const settled = () => new Promise(setImmediate);
 
-function rig({ slots = 1, addresses = ["a:1"] }: { slots?: number; addresses?: readonly string[] } = {}) {
+interface RigOptions {
+  readonly slots?: number;
+  readonly addresses?: readonly string[];
+  readonly stopsAfterMs?: number;
+}
+
+function rig({ slots = 1, addresses = ["a:1"], stopsAfterMs = 0 }: RigOptions = {}) {
   const clock = manualClock();
   const models = new Map<string, ServedModel>();
   const queues = new ModelQueues({ get: (key) => models.get(key), list: () => models.values() }, clock);
@@ -37,7 +43,7 @@ function rig({ slots = 1, addresses = ["a:1"] }: { slots?: number; addresses?: r
     onAdmitted: () => {},
     clock,
   });
-  const model = exampleModel(addresses, { slots });
+  const model = exampleModel(addresses, { slots, stopsAfterMs });
   const serve = (served: ServedModel | undefined): void => {
     if (served === undefined) models.delete(model.key);
     else models.set(model.key, served);
@@ -45,18 +51,21 @@ function rig({ slots = 1, addresses = ["a:1"] }: { slots?: number; addresses?: r
   };
   serve(model);
   queues.setAccepted(model.key, ADDRESSES);
-  const start = (id: string, signal = new AbortController().signal) => {
+  const start = (id: string, signal = new AbortController().signal, mayStream = true) => {
     const share = { flow: CALLER.id, weight: 1, priority: 0, user: undefined };
     const deadlineMs = clock.monotonicMs() + 60_000;
-    return requests.start({ id, caller: CALLER, model, share, affinity: undefined, deadlineMs, signal });
+    const more = { affinity: undefined, mayStream, deadlineMs, signal };
+    return requests.start({ id, caller: CALLER, model, share, ...more });
   };
+  const cancel = (id: string) =>
+    requests.end(id, "finished", { tokens: NO_TOKENS, hasFailed: false, isCanceled: true });
   const endLost = (active?: ReadonlyMap<string, number>): readonly string[] => {
     const lost = requests.findLost(active);
     for (const [id, why] of lost) requests.end(id, why);
     return [...lost.keys()];
   };
   const queue = () => queues.get(model.key);
-  return { clock, model, queues, queue, requests, counters, bodies, serve, start, endLost };
+  return { clock, model, queues, queue, requests, counters, bodies, serve, start, cancel, endLost };
 }
 
 test("the end of a request frees its slot once, even if it is reported again", async () => {
@@ -116,6 +125,76 @@ test("an answered request whose line is lost is forgotten", async () => {
   clock.advance(10_001);
   expect(endLost(new Map())).toEqual(["1"]);
   expect(requests.end("1", "finished")).toBe(false);
+});
+
+test("the slot of a canceled request is taken until the engine has looked for its client, and is freed once", async () => {
+  const { requests, clock, counters, start, cancel } = rig({ stopsAfterMs: 1_000 });
+  await start("1");
+  const second = start("2");
+  await settled();
+  requests.answered("1", 0);
+  expect(cancel("1")).toBe(true);
+  expect(cancel("1")).toBe(false);
+  expect(activeOf(counters)).toBe(1);
+  clock.advance(999);
+  expect(requests.inFlight).toBe(1);
+  clock.advance(1);
+  expect(await second).toMatchObject({ at: "assigned" });
+  clock.advance(60_000);
+  expect(requests.inFlight).toBe(1);
+});
+
+test.each([
+  ["an engine that stops at once", 0, false],
+  ["a replica that failed", 1_000, true],
+])("a canceled request of %s frees its slot at once", async (_, stopsAfterMs, hasFailed) => {
+  const { requests, start } = rig({ stopsAfterMs });
+  await start("1");
+  requests.end("1", "finished", { tokens: NO_TOKENS, hasFailed, isCanceled: true });
+  expect(requests.inFlight).toBe(0);
+});
+
+test("a gateway that stops waits for no canceled request", async () => {
+  const { requests, clock, start, cancel } = rig({ stopsAfterMs: 1_000 });
+  await start("1");
+  cancel("1");
+  requests.close();
+  clock.advance(60_000);
+  expect(requests.inFlight).toBe(1);
+});
+
+test("a canceled request whose slot was freed by a message takes it no second time", async () => {
+  const { requests, start, cancel } = rig({ stopsAfterMs: 1_000 });
+  await start("1");
+  requests.answered("1", 408);
+  cancel("1");
+  expect(requests.inFlight).toBe(0);
+});
+
+test.each([
+  ["a stream that ends after 5 s", true, 5_500, 7_000],
+  ["a stream that does not end", true, Number.POSITIVE_INFINITY, 30_000],
+  ["another request without stream", false, Number.POSITIVE_INFINITY, 1_000],
+])("beside %s, the slot of a canceled request is freed in time", async (_, mayStream, endMs, freeMs) => {
+  const { requests, queue, clock, start, cancel } = rig({ slots: 2, stopsAfterMs: 1_000 });
+  await start("stream", undefined, mayStream);
+  await start("canceled");
+  clock.after(endMs, () => requests.end("stream", "finished"));
+  cancel("canceled");
+  clock.advance(freeMs - 1);
+  expect(requests.inFlight).toBe(endMs < freeMs ? 1 : 2);
+  clock.advance(1);
+  expect(requests.inFlight).toBe(endMs < freeMs ? 0 : 1);
+  expect(queue()?.inFlight).toBe(requests.inFlight);
+});
+
+test("a stream of another replica does not keep the slot of a canceled request", async () => {
+  const { requests, clock, start, cancel } = rig({ addresses: ADDRESSES, stopsAfterMs: 1_000 });
+  await start("1");
+  await start("2");
+  cancel("1");
+  clock.advance(1_000);
+  expect(requests.inFlight).toBe(1);
 });
 
 test("a request that Envoy still counts is ended after hours", async () => {
@@ -221,6 +300,7 @@ const WHAT = [
   "serve",
   "start",
   "finish",
+  "cancel",
   "close",
   "settle",
 ] as const;
@@ -230,8 +310,9 @@ const step = fc.record({ what: fc.constantFrom<Step[]>(...WHAT, ...OFTEN), id })
 
 /** The parts of `rig` under random steps. */
 function randomRig() {
-  const { clock, model, queue, requests, counters, bodies, serve, start, endLost } = rig({
+  const { clock, model, queue, requests, counters, bodies, serve, start, cancel, endLost } = rig({
     addresses: ADDRESSES,
+    stopsAfterMs: 1_000,
   });
   const questions: { readonly id: string; readonly closing: AbortController }[] = [];
   const results: Promise<unknown>[] = [];
@@ -243,6 +324,7 @@ function randomRig() {
       results.push(start(id, closing.signal));
     },
     finish: (id) => requests.end(id, "finished"),
+    cancel,
     close: (id) => questions.find((one) => one.id === id)?.closing.abort(),
     settle: async () => {
       for (let turn = 0; turn < 3; turn += 1) await settled();
@@ -262,6 +344,7 @@ function randomRig() {
     for (const { closing } of questions) closing.abort();
     await Promise.all(results);
     for (const { id } of questions) requests.end(id, "finished");
+    clock.advance(30_000);
     serve(model);
     const { inFlight, waiting } = queue() ?? {};
     expect({ inFlight, waiting, requests: requests.inFlight }).toEqual({

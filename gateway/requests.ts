@@ -1,6 +1,6 @@
 /**
  * Requests in progress: what each holds of Envoy's memory, of its key's limits and of a replica's slots, until `end` returns it.
- * The slot may be free earlier: when Envoy reports the response.
+ * The slot may be free earlier, when Envoy reports the response, or later, when the engine has stopped a canceled request.
  */
 import type { KeyLimits } from "../src/gateway/key.ts";
 import type { Clock } from "../src/util/ports.ts";
@@ -32,6 +32,8 @@ export interface Outcome {
   readonly tokensPerSecond?: number | undefined;
   /** The replica of its slot failed, even if another one has answered. */
   readonly hasFailed: boolean;
+  /** The client left, or Envoy gave up, before the first byte of the response. */
+  readonly isCanceled?: boolean;
 }
 
 export interface NewRequest extends SlotRequest {
@@ -39,6 +41,8 @@ export interface NewRequest extends SlotRequest {
   readonly id: string;
   readonly caller: { readonly id: string; readonly limits: KeyLimits };
   readonly model: ServedModel;
+  /** False if it does not ask for a stream. */
+  readonly mayStream: boolean;
 }
 
 export type StartResult = SlotResult | Extract<Admission, { readonly at: "refused" }>;
@@ -58,6 +62,9 @@ interface Attempt {
   readonly limitId: string;
   readonly model: string;
   readonly share: Share;
+  readonly mayStream: boolean;
+  /** As in `ServedModel`. */
+  readonly stopsAfterMs: number;
   /** Aborts its wait in the queue. */
   readonly leaving: AbortController;
   slot: Slot | undefined;
@@ -87,6 +94,8 @@ export const FAILED_STATUS = 502;
 const MAX_REQUEST_MS = 4 * 3_600_000;
 /** Age at which Envoy is asked whether it still has a request: a request that waits for its slot must get it within 30 s. */
 const OLD_MS = 10_000;
+/** An engine that answers others without a pause may never notice that a client has left. */
+const MAX_STOPPING_MS = 30_000;
 /** Maximum time between the slot and Envoy's request to the replica. */
 const SETTLED_MS = 1_000;
 
@@ -94,26 +103,38 @@ export class Requests {
   readonly #ports: RequestsPorts;
   /** By Envoy's id. Those with a slot are in the order in which they got it. */
   readonly #attempts = new Map<string, Attempt>();
+  /** Slots of canceled requests that the engine may still process, with the function that cancels the timer of each. */
+  readonly #stopping = new Map<Slot, () => void>();
   #started = 0;
 
   constructor(ports: RequestsPorts) {
     this.#ports = ports;
   }
 
-  /** Requests that have a slot. */
+  /** Requests that have a slot, canceled ones included. */
   get inFlight(): number {
-    return this.#assigned().filter(({ isFree }) => !isFree).length;
+    return this.#assigned().filter(({ isFree }) => !isFree).length + this.#stopping.size;
   }
 
   /** Passes the request through the limits of its key, then the queue of its model. */
-  async start({ id, caller, model, signal, ...request }: NewRequest): Promise<StartResult> {
+  async start({ id, caller, model, mayStream, signal, ...request }: NewRequest): Promise<StartResult> {
     const { limits, queues, onAdmitted, clock } = this.#ports;
     this.end(id, "repeated");
     if (signal.aborted) return { at: "left" };
     this.#started += 1;
     const leaving = new AbortController();
     const limitId = `${id}/${this.#started}`;
-    const attempt: Attempt = { limitId, model: model.key, share: request.share, leaving, slot: undefined };
+    const { key, stopsAfterMs } = model;
+    const { share } = request;
+    const attempt: Attempt = {
+      limitId,
+      model: key,
+      share,
+      mayStream,
+      stopsAfterMs,
+      leaving,
+      slot: undefined,
+    };
     this.#attempts.set(id, attempt);
     signal.addEventListener("abort", () => this.#endAttempt(id, attempt, "unanswered"), { once: true });
     const admission = await limits.admit(caller, limitId, clock.nowMs());
@@ -148,7 +169,8 @@ export class Requests {
   }
 
   /** Returns what the request holds: its slot, its place in the limits, and its body unless Envoy keeps it. False if it holds nothing. */
-  end(id: string, why: EndReason, { tokens, tokensPerSecond, hasFailed }: Outcome = NO_OUTCOME): boolean {
+  end(id: string, why: EndReason, outcome: Outcome = NO_OUTCOME): boolean {
+    const { tokens, tokensPerSecond, hasFailed, isCanceled = false } = outcome;
     const { limits, bodies, clock } = this.#ports;
     if (!KEPT_BY_ENVOY.has(why)) bodies.release(id);
     const attempt = this.#attempts.get(id);
@@ -159,7 +181,9 @@ export class Requests {
     if (slot === undefined) attempt.leaving.abort();
     else {
       if (hasFailed) slot.queue.avoid(slot.address);
-      this.#free(share, slot, hasFailed);
+      const isStopping = isCanceled && !hasFailed && !slot.isFree && attempt.stopsAfterMs > 0;
+      if (isStopping) this.#freeOnceStopped(attempt, slot);
+      else this.#free(share, slot, hasFailed);
       // After a failure, another replica has generated the tokens.
       if (tokensPerSecond !== undefined && !hasFailed) slot.queue.measured(slot.address, tokensPerSecond);
     }
@@ -170,6 +194,11 @@ export class Requests {
   endAll(): void {
     for (const { id } of this.#assigned()) this.end(id, "envoy exited");
     this.#ports.bodies.releaseAll();
+  }
+
+  /** Cancels the timers, which would delay the exit of the gateway. */
+  close(): void {
+    for (const cancel of this.#stopping.values()) cancel();
   }
 
   /** True if a request is so old that its line in the access log may be lost. */
@@ -224,6 +253,30 @@ export class Requests {
   /** Unless a later attempt of the same request has replaced it. */
   #endAttempt(id: string, attempt: Attempt, why: EndReason): void {
     if (this.#attempts.get(id) === attempt) this.end(id, why);
+  }
+
+  /** While a stream of another request is in progress, the engine has no pause in which it looks for the client. */
+  #freeOnceStopped({ share, stopsAfterMs }: Attempt, slot: Slot): void {
+    const { clock } = this.#ports;
+    const until = clock.monotonicMs() + MAX_STOPPING_MS;
+    const wait = (wasStreaming: boolean): void => {
+      const cancel = clock.after(stopsAfterMs, () => {
+        const isStreaming = this.#isStreaming(slot);
+        if ((wasStreaming || isStreaming) && clock.monotonicMs() < until) return wait(isStreaming);
+        this.#stopping.delete(slot);
+        this.#free(share, slot, false);
+      });
+      this.#stopping.set(slot, cancel);
+    };
+    wait(this.#isStreaming(slot));
+  }
+
+  /** True if the replica of this slot may be streaming a response. */
+  #isStreaming({ queue, address }: Slot): boolean {
+    return [...this.#attempts.values()].some(
+      ({ mayStream, slot }) =>
+        mayStream && slot?.isFree === false && slot.queue === queue && slot.address === address,
+    );
   }
 
   #free(share: Share, slot: Slot, hasFailed: boolean): void {

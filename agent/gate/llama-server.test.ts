@@ -5,7 +5,11 @@ import { freePort } from "../../test/bed/ports.ts";
 import { until } from "../../test/bed/until.ts";
 import { healthy, prepareTiny, processes, program } from "../../test/fixtures/started-llama-server.ts";
 import { gatePorts, openAgent } from "./fixtures/process.ts";
-import { post, routeTo } from "./fixtures/route.ts";
+import { post, routeTo, startRoute } from "./fixtures/route.ts";
+import path from "node:path";
+import { runLlamaServer } from "../../test/fixtures/run-llama-server.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 
 describe.skipIf(program === undefined)("before llama-server", () => {
   test("a service answers and streams under its own name, through an upgrade, until it is drained", async () => {
@@ -41,6 +45,49 @@ describe.skipIf(program === undefined)("before llama-server", () => {
     expect((await post(`${url}/v1/chat/completions`, { messages })).status).toBe(503);
     await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }));
     engine.killNow();
+  });
+
+  test("a request right after a stream is served, although the engine closes the stream's connection", async () => {
+    await using folder = runFolder();
+    const { driver, dir, prepared, target } = await prepareTiny(folder);
+    const place = { dir, log: processPorts().log, onChange: () => {} };
+    const engine = await processes.open(place, { ...prepared, record: {}, target });
+    await healthy(driver, target);
+    await using gate = await startRoute(routeTo(target.port, { model: "tiny", protocol: "any" }));
+    const ask = (more: object) => post(`${gate.url}/v1/completions`, { prompt: "a", max_tokens: 1, ...more });
+    const statuses: number[] = [];
+    for (let round = 0; round < 100; round += 1) {
+      await (await ask({ stream: true })).text();
+      const answer = await ask({});
+      await answer.text();
+      statuses.push(answer.status);
+    }
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    engine.killNow();
+  });
+
+  test("a request without stream ends in the engine within a second after its client has left", async () => {
+    await using folder = await temporaryFolder();
+    const model = path.join(folder.path, "tiny.gguf");
+    await writeTinyGguf(model);
+    const flags = ["-m", model, "-c", "32768", "-np", "1", "--no-warmup", "--metrics"];
+    await using engine = await runLlamaServer(program ?? "", flags);
+    const port = Number(new URL(engine.url).port);
+    await using gate = await startRoute(routeTo(port, { protocol: "any" }));
+    const leaving = new AbortController();
+    const answer = fetch(`${gate.url}/v1/completions`, {
+      method: "POST",
+      signal: leaving.signal,
+      body: JSON.stringify({ prompt: "once", n_predict: -1, ignore_eos: true }),
+    });
+    const failed = expect(answer).rejects.toThrow();
+    await until(() => expect(engine.log()).toContain("processing task"));
+    leaving.abort();
+    await failed;
+    await until(() => expect(engine.log()).toMatch(/cancel task.*stop processing/s));
+    const metrics = await (await fetch(`${engine.url}/metrics`)).text();
+    expect(metrics).toContain("llamacpp:requests_processing 0");
+    expect(gate.counters.requests).toEqual({ 499: 1 });
   });
 
   test("a client that disconnects frees the engine's slot", async () => {

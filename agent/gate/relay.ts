@@ -7,6 +7,7 @@ import type { BodyShare } from "./body/budget.ts";
 import { type RequestRejection, rejectRequest, retryLater } from "./body/rejection.ts";
 import { detectTinyChunks, rejectTinyChunks } from "./body/tiny-chunks.ts";
 import { countFirstByte, type RouteCounters } from "./counters.ts";
+import type { Duplex } from "node:stream";
 
 /** Below the 5 s after which common servers close idle connections: a connection must not close just as it is reused. */
 const POOL_IDLE_MS = 2_000;
@@ -69,8 +70,20 @@ export interface RelayExchange {
 /** The complete body; undefined for a request without one. "stream": passed as it arrives. */
 export type RelayedBody = readonly Buffer[] | "stream" | undefined;
 
+/** Connections that carried a stream. Some engines close them after it, and announce that only to a client that asks for it. */
+const streamed = new WeakSet<Duplex>();
+
+/** Not `keepAlive: false`, which would close a connection whose response ends before its request. */
+class RelayPool extends Agent {
+  override keepSocketAlive(socket: Duplex): boolean {
+    // The types lack its result: the connection is closed unless it is true.
+    const isKept: unknown = super.keepSocketAlive(socket);
+    return isKept === true && !streamed.has(socket);
+  }
+}
+
 export function createRelayPool(): Agent {
-  return new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: POOL_IDLE_MS });
+  return new RelayPool({ keepAlive: true, maxFreeSockets: 64, timeout: POOL_IDLE_MS });
 }
 
 /**
@@ -204,6 +217,7 @@ function pass(answer: IncomingMessage, exchange: RelayExchange, startedAt: numbe
   setImmediate(() => response.flushHeaders());
   const expectRead = watchReading(response, exchange);
   const isStream = STREAM_TYPES.test(answer.headers["content-type"] ?? "");
+  if (isStream) streamed.add(answer.socket);
   let lastAt = 0;
   answer.on("data", (chunk: Buffer) => {
     const now = performance.now();

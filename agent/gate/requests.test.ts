@@ -3,17 +3,7 @@ import { once } from "node:events";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { until } from "../../test/bed/until.ts";
-import {
-  CHAT_PATH as CHAT,
-  openRaw,
-  post,
-  routeTo,
-  startDaemon,
-  startPair,
-  startRoute,
-  statusFor,
-  steppedStream,
-} from "./fixtures/route.ts";
+import { CHAT_PATH as CHAT, openRaw, post, routeTo, startDaemon, startPair, startRoute, statusFor, steppedStream } from "./fixtures/route.ts";
 
 const head = (line: string, ...headers: string[]) => [line, "Host: x", ...headers, "", ""].join("\r\n");
 const postHead = (...headers: string[]) => head(`POST ${CHAT} HTTP/1.1`, ...headers);
@@ -302,6 +292,22 @@ test("a kept-alive connection that the daemon closes between two requests is not
   expect(pair.daemon.received).toHaveLength(3);
   pair.daemon.server.closeAllConnections();
   await closed;
+});
+
+test("a connection is used again, except one that carried a stream: the daemon may close it unannounced", async () => {
+  const ports: (number | undefined)[] = [];
+  await using pair = await startPair({ protocol: "any" }, (request, response) => {
+    ports.push(request.socket.remotePort);
+    request.resume();
+    const isStream = request.url === "/stream";
+    response.setHeader("content-type", isStream ? "text/event-stream" : "application/json");
+    response.end("data: {}\n\n");
+  });
+  for (const path of ["/plain", "/plain", "/stream", "/plain"])
+    expect((await (await post(pair.url + path, {})).text()).length).toBeGreaterThan(0);
+  const [first, second, stream, last] = ports;
+  expect([second, stream]).toEqual([first, first]);
+  expect(last).not.toBe(stream);
 });
 
 test("a missing daemon is 503 with Retry-After", async () => {

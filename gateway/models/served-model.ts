@@ -53,6 +53,8 @@ export interface ServedModel {
   readonly runtime: string | undefined;
   /** When the engine closes a connection. */
   readonly connections: EngineConnections;
+  /** Time without a result for any client, after which the engine stops a canceled request that has no response yet. */
+  readonly stopsAfterMs: number;
   readonly endpoints: readonly ModelEndpoint[];
   readonly state: ServedState;
   /** Why no replica is ready, for the client. */
@@ -79,6 +81,11 @@ const CONNECTIONS: Readonly<Record<string, EngineConnections>> = {
   tgi: "kept",
   "tensorrt-llm": "kept",
 };
+/**
+ * By runtime. llama-server looks for the client of a request each time it has sent nothing to anyone for a second, then finishes a
+ * step; a test shows it. The others look at once, or it is not known.
+ */
+const STOPS_AFTER_MS: Readonly<Record<string, number>> = { llamacpp: 1_100 };
 /** For programs with an unknown number of slots: protects them only from floods. */
 const UNKNOWN_SLOTS = 32;
 
@@ -103,6 +110,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     paths: paths.length === 0 ? undefined : new Set(paths),
     runtime,
     connections: CONNECTIONS[runtime ?? ""] ?? "single",
+    stopsAfterMs: STOPS_AFTER_MS[runtime ?? ""] ?? 0,
     endpoints,
     ...stateOf(service, endpoints),
     prefersPrefix: spec.endpoint.balancing === "PrefixAffinity",

@@ -22,6 +22,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     isIdleCapable: false,
     tlsName: undefined,
     connections: "single",
+    stopsAfterMs: 0,
     needsClientCertificate: false,
     engineKey: undefined,
     ...given,

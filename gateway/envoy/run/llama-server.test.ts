@@ -64,6 +64,36 @@ describeUnless(why, "llama-server behind Envoy", () => {
     expect(connection.count()).toBeLessThan(20 * requests.length);
   });
 
+  it.each([true, false])(
+    "stops a request without stream whose client has left within a second, connections kept: %s",
+    async (keepsConnections) => {
+      await using folder = await temporaryFolder();
+      const model = path.join(folder.path, "tiny.gguf");
+      await writeTinyGguf(model);
+      const flags = ["-m", model, "-c", "32768", "-np", "1", "--no-warmup", "--metrics"];
+      await using engine = await runLlamaServer(llamaServer ?? "", flags);
+      const port = Number(new URL(engine.url).port);
+      await using bed = await startEnvoyBed();
+      const endpoints = [{ address: "127.0.0.1", port, isHealthy: true }];
+      await bed.envoy.apply([{ name: "default/a", endpoints, keepsConnections }]);
+      await until(async () => expect((await bed.call("/v1/models/x", { method: "GET" })).status).toBe(200));
+
+      const leave = new AbortController();
+      const body = { model: "a", prompt: "once", n_predict: -1, ignore_eos: true };
+      const call = bed.call("/v1/completions", { body, signal: leave.signal });
+      const failed = expect(call).rejects.toThrow();
+      // Its metrics are not asked for: each answer of the engine, to any client, delays its look at the connection by a second.
+      await until(() => expect(engine.log()).toContain("processing task"), { everyMs: 5 });
+      leave.abort();
+      await failed;
+      await until(() => expect(engine.log()).toMatch(/cancel task.*stop processing/s), { everyMs: 20 });
+      const metrics = await (await fetch(`${engine.url}/metrics`)).text();
+      expect(metrics).toContain("llamacpp:requests_processing 0");
+      expect(await bed.finished("t")).toMatchObject({ status: 0, flags: "DC" });
+      expect((await bed.finished("t")).firstByteMs).toBeUndefined();
+    },
+  );
+
   it("gets requests as a client sends them, answers as it does directly, and its tokens are counted", async () => {
     await using folder = await temporaryFolder();
     const model = path.join(folder.path, "tiny.gguf");

@@ -3,17 +3,9 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
-import {
-  closedPort,
-  type Engine,
-  type EnvoyBed,
-  grant,
-  JSON_TYPE,
-  startEngine,
-  startEnvoyBed,
-  type TestResponse,
-  type TestServer,
-} from "./fixtures/envoy-bed.ts";
+import { closedPort, type Engine, type EnvoyBed, grant, JSON_TYPE, startEngine, startEnvoyBed, type TestResponse, type TestServer } from "./fixtures/envoy-bed.ts";
+import { connect } from "node:net";
+import fc from "fast-check";
 
 const MIB = 1 << 20;
 /** The connection is closed instead of a response. */
@@ -424,6 +416,43 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     bed.decisions.respond = () => grant("default/a", chosen);
     await leaveAt(second);
     expect(await bed.finished("left")).toMatchObject({ flags: "DC", tokens: undefined });
+  });
+
+  it("leaves no work at the engine when a client leaves after any byte, and reports each such request once", async () => {
+    const server = second;
+    server.aborted.length = 0;
+    server.respond = () => new Promise(() => {});
+    bed.decisions.respond = () =>
+      grant("default/a", { "x-gateway-destination-endpoint": `127.0.0.1:${server.port}` });
+    const body = '{"model":"a"}';
+    const head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json";
+    const text = `${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+    const offsets = fc.integer({ min: 0, max: text.length });
+    await fc.assert(
+      fc.asyncProperty(offsets, fc.boolean(), async (at, isReset) => {
+        const socket = connect(bed.port, "127.0.0.1").on("error", () => undefined);
+        const had = server.received.length;
+        await new Promise((sent) => socket.write(text.slice(0, at), sent));
+        if (at === text.length)
+          await until(() => expect(server.received.length).toBe(had + 1), { everyMs: 1 });
+        if (isReset) socket.resetAndDestroy();
+        else socket.destroy();
+        await until(() => expect(server.aborted.length).toBe(server.received.length), { everyMs: 1 });
+      }),
+      {
+        numRuns: 60,
+        examples: [
+          [text.length, true],
+          [text.length, false],
+        ],
+      },
+    );
+    const ids = server.received.map(({ headers }) => String(headers["x-request-id"]));
+    expect(ids.length).toBeGreaterThan(1);
+    for (const id of ids) await untilAnswered(id);
+    const reported = answered.filter(({ id }) => ids.includes(id));
+    expect(reported.map(({ id }) => id).sort()).toEqual(ids.sort());
+    expect(new Set(reported.map(({ status }) => status))).toEqual(new Set([0]));
   });
 
   it("ends the question when the client leaves a held request", async () => {
