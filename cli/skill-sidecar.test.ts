@@ -1,15 +1,6 @@
 /** The sidecar lives on whatever the agent puts into the folder that they share, and runs commands in the agent's folder. */
 import { execFileSync } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync, utimesSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../test/bed/until.ts";
@@ -87,6 +78,26 @@ test("a result that cannot be written is retried, and the sidecar serves the oth
   await said(/request gone: ENOENT/);
   mkdirSync(tools);
   expect(await ask("later", "metalbridge delete chat")).toMatchObject({ exitCode: 126 });
+});
+
+test("the request of a sidecar that was killed is taken over, but not for ever", async () => {
+  await using sidecar = await startSidecar();
+  const { at, write, read } = sidecar;
+  const past = new Date(Date.now() - 60_000);
+  const claimedBefore = (...names: readonly string[]) => {
+    for (const name of names) {
+      mkdirSync(at(name));
+      utimesSync(at(name), past, past);
+    }
+  };
+  claimedBefore(".claim-once", ".claim-thrice", ".claim-thrice~1", ".claim-thrice~2", ".claim-held");
+  // Another sidecar of the pod is at work on this one.
+  mkdirSync(at(".claim-held~1"));
+  for (const id of ["held", "thrice", "once"]) write(id, { command: "metalbridge --version" });
+  expect(await read("once")).toMatchObject({ exitCode: 0 });
+  expect(await read("thrice")).toMatchObject({ exitCode: 126, stderr: expect.stringMatching(/3 times/) });
+  expect(existsSync(at(".claim-once~1"))).toBe(true);
+  expect(existsSync(at("exec-result-held.json"))).toBe(false);
 });
 
 test("arguments that no process takes get an answer", async () => {

@@ -1,7 +1,7 @@
 /** `metalbridge skill-sidecar`: runs the reading commands of an agent, as the sidecar of a SkillPack of Sympozium. */
 
 import { execFile } from "node:child_process";
-import { existsSync, fchmodSync, mkdirSync, realpathSync, rmSync } from "node:fs";
+import { existsSync, fchmodSync, mkdirSync, realpathSync, rmSync, statSync, utimesSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { setInterval, setTimeout } from "node:timers/promises";
@@ -22,6 +22,10 @@ interface Flags {
 const POLL_MS = 150;
 /** After a result that could not be written. */
 const RETRY_MS = 1_000;
+/** A claim is renewed at every poll. Above it, the sidecar that made the claim has ended: much longer than a container is throttled. */
+const CLAIM_EXPIRES_MS = 10_000;
+/** A command that ends its sidecar, for example for want of memory, must not do so for ever. */
+const MAX_CLAIMS = 3;
 /** Each is a process of about 150 MiB. */
 const MAX_RUNNING = 2;
 const MAX_REQUEST_BYTES = 64 * 1024;
@@ -52,37 +56,49 @@ async function runSidecar({ ipc, pack, workspace }: Flags): Promise<void> {
   const tools = path.join(ipc, "tools");
   mkdirSync(tools, { recursive: true });
   const running = new Set<string>();
-  const take = (id: string): void => {
+  const take = ({ id, claims }: Waiting): void => {
     const decision = decideExecRequest(readRequest(tools, id), pack);
-    if (decision.at === "other" || !claim(tools, id)) return;
-    running.add(id);
-    void resultOf(decision, workspace, signal)
+    const claim = claimOf(tools, id, claims);
+    if (decision.at === "other" || !makeFolder(claim)) return;
+    running.add(claim);
+    void resultOf(claims < MAX_CLAIMS ? decision : { at: "refused", why: ENDS_SIDECAR }, workspace, signal)
       .then((result) => writeResult(tools, id, result))
       .catch(async (error: unknown) => {
         printNote(`request ${id}: ${error instanceof Error ? error.message : error}`);
         await setTimeout(RETRY_MS, undefined, { signal });
-        rmSync(claimOf(tools, id), { recursive: true, force: true });
+        rmSync(claim, { recursive: true, force: true });
       })
       // It ends, or the claim cannot be removed either: then the request is not taken again.
       .catch(() => {})
-      .finally(() => running.delete(id));
+      .finally(() => running.delete(claim));
   };
   try {
     for await (const _ of setInterval(POLL_MS, undefined, { signal })) {
       if (existsSync(path.join(ipc, "done"))) return;
-      for (const id of await waitingIn(tools)) if (running.size < MAX_RUNNING) take(id);
+      for (const claim of running) renew(claim);
+      for (const one of await waitingIn(tools)) if (running.size < MAX_RUNNING) take(one);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
   }
 }
 
-/** Requests without a result that no sidecar has claimed; none in a folder that the agent has removed. */
-async function waitingIn(tools: string): Promise<readonly string[]> {
+interface Waiting {
+  readonly id: string;
+  /** Claims of sidecars that have ended without a result, such as an earlier container of this one. */
+  readonly claims: number;
+}
+
+/** Requests without a result that no running sidecar has claimed; none in a folder that the agent has removed. */
+async function waitingIn(tools: string): Promise<readonly Waiting[]> {
   const names = new Set(await readdir(tools).catch(() => []));
   return [...names].flatMap((name) => {
     const [, id] = /^exec-request-([\w.-]{1,128})\.json$/.exec(name) ?? [];
-    return id === undefined || names.has(`.claim-${id}`) || names.has(`exec-result-${id}.json`) ? [] : [id];
+    if (id === undefined || names.has(`exec-result-${id}.json`)) return [];
+    let claims = 0;
+    while (names.has(path.basename(claimOf(tools, id, claims)))) claims += 1;
+    if (claims > MAX_CLAIMS) return [];
+    return claims > 0 && !isExpired(claimOf(tools, id, claims - 1)) ? [] : [{ id, claims }];
   });
 }
 
@@ -95,18 +111,33 @@ function readRequest(tools: string, id: string): string {
   }
 }
 
-function claimOf(tools: string, id: string): string {
-  return path.join(tools, `.claim-${id}`);
+/** The folder is the lock that the sidecars of a pod share. Each claim has its own, so that only one sidecar can make it. */
+function claimOf(tools: string, id: string, earlier: number): string {
+  return path.join(tools, `.claim-${id}${earlier === 0 ? "" : `~${earlier}`}`);
 }
 
-/** The folder is the lock that the sidecars of a pod share. */
-function claim(tools: string, id: string): boolean {
+function makeFolder(folder: string): boolean {
   try {
-    mkdirSync(claimOf(tools, id));
+    mkdirSync(folder);
     return true;
   } catch {
     return false;
   }
+}
+
+function renew(claim: string): void {
+  const now = new Date();
+  try {
+    utimesSync(claim, now, now);
+  } catch {
+    // The agent has removed it.
+  }
+}
+
+/** False if it has been removed: then it is looked at again. */
+function isExpired(claim: string): boolean {
+  const { mtimeMs = Number.POSITIVE_INFINITY } = statSync(claim, { throwIfNoEntry: false }) ?? {};
+  return Date.now() - mtimeMs > CLAIM_EXPIRES_MS;
 }
 
 async function resultOf(
@@ -119,6 +150,8 @@ async function resultOf(
     return execute(decision, workspace, signal).catch((error: unknown) => refusal(String(error)));
   return refusal(decision.why);
 }
+
+const ENDS_SIDECAR = `the sidecar ended ${MAX_CLAIMS} times while it ran this command, probably for want of memory; name one object, or use --limit`;
 
 const refusal = (stderr: string): ExecResult => ({ exitCode: REFUSED, stdout: "", stderr, timedOut: false });
 

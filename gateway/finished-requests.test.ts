@@ -131,7 +131,6 @@ test("the time to the first byte of a failure, which is often short, is not coun
   const ticket = encodeAssignment({ caller: "k", model: "apps/chat", host: "mac-1", waitedMs: 0 });
   const line = (status: number, more: object = {}) =>
     JSON.stringify({
-      ...more,
       id: "1",
       ticket,
       status,
@@ -141,6 +140,7 @@ test("the time to the first byte of a failure, which is often short, is not coun
       duration: 10,
       firstByte: 5,
       usage: {},
+      ...more,
     });
   process([line(200), line(404), line(429), line(503)]);
   const counted = (one: "duration" | "firstByte") =>
@@ -155,4 +155,8 @@ test("the time to the first byte of a failure, which is often short, is not coun
   expect(usage.slice(4).map(({ host }) => host)).toEqual(["mac-2", "mac-1"]);
   expect(ended.map(({ hasFailed }) => hasFailed)).toEqual([false, false, false, false, true, true]);
   expect([...metrics.secondTries.samples()].map(({ value }) => value)).toEqual([2]);
+  // The load of an unloaded model is no latency of the service.
+  const woken = { caller: "k", model: "apps/woken", host: "mac-1", waitedMs: 60_000, hasWoken: true };
+  process([line(200, { ticket: encodeAssignment(woken), firstByte: 60_200 })]);
+  expect(metrics.firstByte.get("apps/woken")?.histogram.sum).toBeCloseTo(0.2);
 });

@@ -44,14 +44,14 @@ function finish(finished: FinishedRequest, ports: FinishedRequestsPorts): void {
   const tokensPerSecond = requestSpeedOf(finished);
   requests.end(requestId, "finished", { tokens, tokensPerSecond, hasFailed, isCanceled });
   if (assignment === undefined) return;
-  const { caller, model, waitedMs, traceParent } = assignment;
+  const { caller, model, waitedMs, hasWoken, traceParent } = assignment;
   const host = (isSecond ? hostOf(model, endpoint) : undefined) ?? assignment.host;
   metrics.requests.add({ ...modelLabelsOf(model), code: String(status) });
   if (isSecond) metrics.secondTries.add(modelLabelsOf(model));
   observeByModel(metrics.duration, model, durationMs / 1_000);
   observeByModel(metrics.wait, model, waitedMs / 1_000);
   if (firstByteMs !== undefined && !isServiceFailure(status))
-    observeByModel(metrics.firstByte, model, firstByteMs / 1_000);
+    observeByModel(metrics.firstByte, model, Math.max(0, firstByteMs - (hasWoken ? waitedMs : 0)) / 1_000);
   onUsage({ caller, model, host, tokens, finished, traceParent });
 }
 

@@ -2,13 +2,7 @@
 
 import { FIRST_BYTE_METRIC, LATENCY_BUCKETS, REQUESTS_METRIC } from "../src/gateway/indicators.ts";
 import type { UsageRow } from "../src/gateway/usage.ts";
-import {
-  flag,
-  type Histogram,
-  type Labels,
-  type MetricFamily,
-  sampleIfKnown,
-} from "../src/http/metrics/family.ts";
+import { flag, type Histogram, type Labels, type MetricFamily, sampleIfKnown } from "../src/http/metrics/family.ts";
 import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
@@ -80,7 +74,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   {
     name: REQUESTS_METRIC,
     type: "counter",
-    help: "Requests by service and status code, including those refused because the service had no replica or no room (503, 429); code 0 is a client that left before the response.",
+    help: "Requests by service and status code, including those refused because the service had no replica or no room (503, 429), unless its owner has stopped it; code 0 is a client that left before the response.",
     labels: [...MODEL, "code"],
     read: ({ metrics }) => metrics.requests.samples(),
   },
@@ -105,7 +99,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
   ),
   histogram(
     FIRST_BYTE_METRIC,
-    "Time from the arrival to the first byte of the response; not of failures of the service (5xx, 429).",
+    "Time from the arrival to the first byte of the response; not of failures of the service (5xx, 429), and without the wait for a service that spec.idle had unloaded.",
     "firstByte",
   ),
   histogram("metalbridge_gateway_queue_wait_seconds", "Time that requests waited for a replica.", "wait"),

@@ -93,7 +93,7 @@ export async function answerFit(
 
 async function explain(
   cluster: Cluster,
-  { model }: FitTarget,
+  { model, service }: FitTarget,
   {
     fit,
     hosts,
@@ -104,7 +104,7 @@ async function explain(
   const { scoreWeights: weights = DEFAULT_SCORE_WEIGHTS } = flags;
   // Users of a namespace usually may not list nodes.
   const nodes = await describeNodes(cluster, await listIfAllowed(cluster, NODES));
-  return explainMachines({ fit, model, hosts, nodes, records, weights });
+  return explainMachines({ fit, model, service, hosts, nodes, records, weights });
 }
 
 function describeModel({ model }: FitTarget): FitAnswer["model"] {

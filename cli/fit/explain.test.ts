@@ -76,6 +76,7 @@ test("each machine has its speed with its basis, load, cost and score: hosts as 
       labels: { "nvidia.com/gfd.timestamp": "1789984911", "nvidia.com/gpu.product": "NVIDIA-L40S" },
     },
     { name: "edited", annotations: { "metalbridge.dev/cost": "much" }, labels: {} },
+    { name: "retired", annotations: {}, labels: { old: "true" } },
   ].map((metadata) => {
     const node = { metadata: { uid: metadata.name, ...metadata } } as unknown as Node;
     return { node, devices: devicesOfNode(node, [], undefined), report: reports[metadata.name] };
@@ -85,7 +86,20 @@ test("each machine has its speed with its basis, load, cost and score: hosts as 
     host: "m4",
     why: expect.stringContaining("score 0.65: 40 of 40 tokens/s (measured), 0% in use, cost 2 of 4"),
   });
-  const input = { fit, model, hosts, nodes, records: [], weights: DEFAULT_SCORE_WEIGHTS };
+  const terms = [{ matchExpressions: [{ key: "old", operator: "DoesNotExist" }] }];
+  const affinity = {
+    nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } },
+  };
+  const onNewNodes = { ...service, spec: { ...service.spec, affinity } };
+  const input = {
+    fit,
+    model,
+    service: onNewNodes,
+    hosts,
+    nodes,
+    records: [],
+    weights: DEFAULT_SCORE_WEIGHTS,
+  };
   expect(renderExplained(explainMachines(input)).join("\n")).toMatchInlineSnapshot(`
     "MACHINE  KIND  CLASS        TOKENS/S        IN USE   COST  SCORE  WHY
     m4       Host  apple-m4-10  40 (measured)   0%       2     0.65   40 of 40 tokens/s (measured), 0% in use, cost 2 of 4

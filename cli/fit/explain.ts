@@ -11,6 +11,8 @@ import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
 import { type MachineScore, type ScoreWeights, scoreMachines } from "../../src/capacity/score.ts";
 import type { DescribedNode } from "../cluster/nodes.ts";
 import { alignColumns } from "../program/table.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { isUsable, usableMachines } from "../../src/capacity/runs-on.ts";
 
 export interface ExplainedMachine {
   readonly machine: string;
@@ -29,6 +31,7 @@ export interface ExplainedMachine {
 export interface ExplainInput {
   readonly fit: Pick<ServiceFit, "report" | "template" | "claim">;
   readonly model: Model;
+  readonly service: InferenceService;
   readonly hosts: readonly Host[];
   readonly nodes: readonly DescribedNode[];
   readonly records: readonly CatalogRecord[];
@@ -60,14 +63,18 @@ function rowOf(
   return { machine: name, kind, deviceClass, tokensPerSecond: speed, basis, utilization, cost, score, why };
 }
 
-/** Measured speeds of nodes are those in the status of the Model. Their load is in their reports. */
+/** Those that the labels of the service allow. Measured speeds are those in the status of the Model, and loads those in reports. */
 function explainNodes(
-  { model, nodes, records, weights }: ExplainInput,
+  { model, service, nodes, records, weights }: ExplainInput,
   estimate: (place: ReplicaPlace) => number | undefined,
 ): ExplainedMachine[] {
   const { readNode } = createFitness(records);
   const measured = model.status?.benchmarks ?? [];
-  const machines = nodes.map(({ node, devices, report }) => {
+  const { nodeSelectors } = usableMachines(service, model);
+  const usable = nodes.filter(({ node: { metadata } }) =>
+    isUsable({ kind: "Node", ...metadata }, { nodeSelectors }),
+  );
+  const machines = usable.map(({ node, devices, report }) => {
     const deviceClass = deviceClassOf(devices);
     const speeds = measured
       .filter((one) => one.deviceClass === deviceClass)

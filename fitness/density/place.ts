@@ -8,14 +8,7 @@ import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import { costOfNode, devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { NodeRead } from "../../src/capacity/fitness.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import {
-  coreCountOf,
-  cpuBackend,
-  hostSystem,
-  type System,
-  systemOfReport,
-  WITHOUT_GPU,
-} from "../llmfit/system.ts";
+import { coreCountOf, cpuBackend, hostSystem, type System, systemOfReport, WITHOUT_GPU } from "../llmfit/system.ts";
 import { type MachineRead, machineOf } from "../scoring/machine.ts";
 import { nodeAsReported, nodeMachine, nodeOnlyReported, readNode } from "../scoring/node.ts";
 import { gibOf } from "../scoring/units.ts";
@@ -23,6 +16,7 @@ import { gibOf } from "../scoring/units.ts";
 export interface DensityMachine {
   readonly name: string;
   readonly kind: "Host" | "Node";
+  readonly labels?: Readonly<Record<string, string>> | undefined;
   /** Why its state is stale; undefined while it is reachable. */
   readonly staleReason?: string;
   /** True while no agent has joined as this host. */
@@ -59,6 +53,7 @@ export function machineFromHost(host: Host): DensityMachine {
   return {
     name: host.metadata.name,
     kind: "Host",
+    labels: host.metadata.labels,
     staleReason,
     isAwaitingJoin: !hasJoined(host),
     isSchedulable: !host.spec.unschedulable && !host.spec.drain,
@@ -103,6 +98,7 @@ function placeOfNode(node: Node, report: NodeReportRead | undefined): DensityMac
   return {
     name: metadata.name,
     kind: "Node",
+    labels: metadata.labels,
     staleReason: ready?.status === "True" ? undefined : ready?.message || "the node is not ready",
     lastHeartbeatMs: Number.isNaN(lastHeartbeatMs) ? undefined : lastHeartbeatMs,
     isSchedulable: spec?.unschedulable !== true,

@@ -38,6 +38,38 @@ test.each<
   ).toBe(names);
 });
 
+test.each<[what: string, where: object, names: string]>([
+  ["names", { hosts: ["studio", "gone"] }, "a100 l40s studio"],
+  ["a host label", { hostSelectors: [{ matchLabels: { room: "lab" } }] }, "a100 l40s mini"],
+  ["a node label", { nodeSelectors: [{ matchLabels: { gpu: "a100" } }] }, "a100 mini studio"],
+  [
+    "one of two",
+    { nodeSelectors: [{ matchLabels: { gpu: "a100" } }, { matchLabels: { gpu: "l40s" } }] },
+    "a100 l40s mini studio",
+  ],
+  ["no flavor for hosts", { hostSelectors: [], nodeSelectors: [{ matchLabels: { gpu: "x" } }] }, ""],
+])("only machines that the labels of a service allow are candidates: %s", (_, where, names) => {
+  const density = densityOf(aHost("studio"));
+  const mini = aHost("mini");
+  density.setPlace(
+    "Host",
+    "mini",
+    machineFromHost({ ...mini, metadata: { ...mini.metadata, labels: { room: "lab" } } }),
+  );
+  for (const name of ["a100", "l40s"]) {
+    const node = aNode(name, A100S);
+    const labels = { ...node.metadata.labels, gpu: name };
+    density.setPlace("Node", name, machineFromNode({ ...node, metadata: { ...node.metadata, labels } }));
+  }
+  const { rankedNodes } = simulate(density, { record, ...where }, now);
+  expect(
+    rankedNodes
+      .map(({ nodeName }) => nodeName)
+      .sort()
+      .join(" "),
+  ).toBe(names);
+});
+
 test("memory is simulated for the whole context that a service asks for, also above the model's window", () => {
   const density = densityOf(aHost("mac", { memoryGib: 32, budgetGib: 24 }));
   const at = (contextSize: number) => simulate(density, { record, contextSize }, now).rankedNodes[0];

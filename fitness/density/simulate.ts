@@ -1,17 +1,16 @@
 /** Simulates the placement of a model in addition to the current replicas. Pure. */
 
-import type { UsableMachines } from "../../src/capacity/runs-on.ts";
+import { type UsableMachines, isUsable } from "../../src/capacity/runs-on.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { beyondTraining } from "../scoring/claim.ts";
-import type { Machine } from "../scoring/machine.ts";
 import { type FitLevel, fitLevel, useCaseOf } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite, HeldMemory } from "./density.ts";
 import { type Fit, fitOn, type SizingOptions } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
-import { percent } from "./views.ts";
+import { percent, measuredOf } from "./views.ts";
 
 export interface SimulateRequest extends SizingOptions, Partial<UsableMachines> {
   /** Undefined: only `memoryGb` counts. */
@@ -48,7 +47,7 @@ export function simulate(
 ): { readonly rankedNodes: readonly SimulatedRow[]; readonly canFitAnywhere: boolean } {
   const rankedNodes = density
     .sites()
-    .filter(({ place }) => request.exclude?.includes(place.name) !== true && isUsable(place, request))
+    .filter(({ place }) => request.exclude?.includes(place.name) !== true && isCandidate(place, request))
     .flatMap((site) => rowOf(density, withoutServices(site, request.exclude), request, now) ?? [])
     .sort(
       (a, b) =>
@@ -70,11 +69,12 @@ function withoutServices(site: DensitySite, names: readonly string[] = []): Dens
   return { ...site, place: { ...site.place, availableBytes: available }, held };
 }
 
-function isUsable({ kind, machine }: DensityMachine, { on = "Auto", accelerator }: SimulateRequest): boolean {
-  if (kind === "Host") return on !== "Pods";
+function isCandidate(place: DensityMachine, request: SimulateRequest): boolean {
+  const { kind, machine } = place;
+  const { accelerator } = request;
   const isAlike =
     accelerator === undefined || machine.at !== "known" || machine.machine.accelerator === accelerator;
-  return on !== "Hosts" && isAlike;
+  return isUsable(place, request) && (kind === "Host" || isAlike);
 }
 
 function rankOf({ fitLevel: level, stale, schedulable }: SimulatedRow): number {
@@ -135,15 +135,4 @@ function levelOf(
     tokensPerSecond,
     isBeyondTraining: beyondTraining(record, { claimedContext, slots }) !== undefined,
   });
-}
-
-/** Only the measurements of this record, because a fit matches the names of all measurements. */
-function measuredOf(
-  density: Density,
-  site: DensitySite,
-  record: CatalogRecord | undefined,
-): Machine["measured"] {
-  const { machine } = site.place;
-  if (record === undefined || machine.at !== "known" || !density.hasOwnFit(site, record)) return [];
-  return machine.machine.measured.filter(({ source }) => density.fits.recordOf(source) === record);
 }

@@ -9,8 +9,10 @@ import type { FitLevel } from "../scoring/score.ts";
 import { estimate } from "../scoring/speed.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite } from "./density.ts";
-import type { Fit } from "./fits.ts";
+import { type Fit, fitOn } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
+import type { Quantization } from "../catalog/quantizations.ts";
+import type { Machine } from "../scoring/machine.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
 /** Go's zero time, which clients of the original API expect for "never". */
@@ -200,12 +202,23 @@ export function groupSites(density: Density, now: Moment, kind?: DensityMachine[
 export function rank(
   groups: Groups,
   records: readonly CatalogRecord[],
-  { minLevel, sort }: { readonly minLevel: FitLevel; readonly sort: "score" | "tps" | "memory" },
+  {
+    minLevel,
+    sort,
+    quantization,
+  }: {
+    readonly minLevel: FitLevel;
+    readonly sort: "score" | "tps" | "memory";
+    /** That of the file that is asked about; undefined for the best one on each machine. */
+    readonly quantization?: Quantization | undefined;
+  },
 ): Ranking {
   const order = { score: byScore, tps: bySpeed, memory: byMemory }[sort];
   const ranked = [groups.fresh, groups.stale].flatMap((sites) =>
     records
-      .flatMap((record) => sites.flatMap((members) => rankedOf(groups.density, members, record)))
+      .flatMap((record) =>
+        sites.flatMap((members) => rankedOf(groups.density, members, record, quantization)),
+      )
       .filter(({ fit }) => isAtLeast(fit.level, minLevel))
       .sort((a, b) => order(a.fit, b.fit)),
   );
@@ -236,20 +249,49 @@ function rankedOf(
   density: Density,
   members: readonly DensitySite[],
   record: CatalogRecord,
+  quantization?: Quantization,
 ): readonly Ranked[] {
-  if (!density.hasOwnFits(record)) return rankedTogether(density, members, record);
+  if (!density.hasOwnFits(record)) return rankedTogether(density, members, record, quantization);
   const own = members.filter((site) => density.hasOwnFit(site, record));
   const shared = members.filter((site) => !density.hasOwnFit(site, record));
-  return [...own.map((site) => [site]), shared].flatMap((sites) => rankedTogether(density, sites, record));
+  return [...own.map((site) => [site]), shared].flatMap((sites) =>
+    rankedTogether(density, sites, record, quantization),
+  );
 }
 
 function rankedTogether(
   density: Density,
   sites: readonly DensitySite[],
   record: CatalogRecord,
+  quantization: Quantization | undefined,
 ): readonly Ranked[] {
-  const fit = sites[0] === undefined ? undefined : density.fitOf(sites[0], record);
+  const [first] = sites;
+  const fit =
+    first &&
+    (quantization === undefined ? density.fitOf(first, record) : fitAs(density, first, record, quantization));
   return fit === undefined ? [] : [{ fit, sites }];
+}
+
+function fitAs(
+  density: Density,
+  site: DensitySite,
+  record: CatalogRecord,
+  quantization: Quantization,
+): Fit | undefined {
+  const { machine } = site.place;
+  if (machine.at !== "known") return undefined;
+  return fitOn(record, { ...machine.machine, measured: measuredOf(density, site, record) }, { quantization });
+}
+
+/** Only the measurements of this record, because a fit matches the names of all measurements. */
+export function measuredOf(
+  density: Density,
+  site: DensitySite,
+  record: CatalogRecord | undefined,
+): Machine["measured"] {
+  const { machine } = site.place;
+  if (record === undefined || machine.at !== "known" || !density.hasOwnFit(site, record)) return [];
+  return machine.machine.measured.filter(({ source }) => density.fits.recordOf(source) === record);
 }
 
 function sliceOf(

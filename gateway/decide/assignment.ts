@@ -11,6 +11,8 @@ const assignmentSchema = z.object({
   host: z.string(),
   /** Time in the queue. */
   waitedMs: z.number(),
+  /** The service was unloaded by spec.idle when the request arrived. */
+  hasWoken: z.boolean().optional(),
   /** The client's header `traceparent`, if it is valid. */
   traceParent: z.string().optional(),
 });

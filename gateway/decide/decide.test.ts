@@ -170,8 +170,8 @@ test.each([
   const decision = await rig(given).ask(question);
   expect(decision).toMatchObject({ at: "refused", refusal: { code } });
   expect(decision.at === "refused" ? decision.refusal.retryAfterSeconds : 0).toBe(retryAfterSeconds);
-  // If the caller is the cause, the service has not failed.
-  const service = code === "model_unavailable" ? "apps/chat" : undefined;
+  // If the caller or the owner is the cause, the service has not failed.
+  const service = code === "model_unavailable" && !("isReady" in given) ? "apps/chat" : undefined;
   expect(decision.at === "refused" ? decision.refusal.service : "granted").toBe(service);
 });
 
@@ -279,6 +279,29 @@ test("a caller who does not want to wait finds a busy service, which has not fai
   await new Promise(setImmediate);
   clock.advance(1_000);
   expect(await impatient).toMatchObject({ refusal: { code: "queue_timeout", service: undefined } });
+});
+
+const IDLE = { phase: "Idle", idle: { state: "Idle", since: "2026-01-01T00:00:00Z" } };
+const WAKING = { ...IDLE, phase: "Progressing", idle: { ...IDLE.idle, state: "Waking" } };
+
+test.each([
+  ["suspended", { spec: { suspend: true } }, undefined, undefined],
+  ["without replicas", { spec: { replicas: 0 } }, undefined, undefined],
+  ["stopped", { status: { phase: "Stopped" } }, undefined, undefined],
+  ["failed", { status: { phase: "Failed", reason: "ModelFailed" } }, undefined, "apps/chat"],
+  // The caller does not wait for the model to load.
+  ["idle", { status: IDLE }, 5, undefined],
+  ["waking", { status: WAKING }, 5, undefined],
+  ["starting", { status: { phase: "Progressing" } }, 5, "apps/chat"],
+  // Nothing has woken it in the time that the gateway waits.
+  ["idle for too long", { status: IDLE }, 300, "apps/chat"],
+  ["waking for too long", { status: WAKING }, 300, "apps/chat"],
+])("the objective of a service that is %s counts only an outage", async (_, given, seconds, service) => {
+  const { ask, clock } = rig({ isReady: false, ...given });
+  const asked = ask({ headers: seconds === undefined ? {} : { "x-request-deadline": `${seconds}` } });
+  await new Promise(setImmediate);
+  clock.advance((seconds ?? 0) * 1_000);
+  expect(await asked).toMatchObject({ refusal: { service } });
 });
 
 test("a service that serves while something is missing gets requests", async () => {

@@ -184,7 +184,7 @@ export class Decider {
 function grantOf(
   { headers, isStream }: Question,
   caller: Authenticated,
-  { key, endpoints, connections }: ServedModel,
+  { key, endpoints, connections, isAbsentBySpec }: ServedModel,
   { addresses, waitedMs }: Extract<SlotResult, { at: "assigned" }>,
   engineKey: string | undefined,
 ): Grant {
@@ -194,6 +194,7 @@ function grantOf(
     model: key,
     host: endpoints.find((one) => one.address === address)?.host ?? address,
     waitedMs,
+    hasWoken: isAbsentBySpec,
     traceParent: readTraceParent(text(headers.traceparent)),
   });
   const authorization = engineKey && `Bearer ${engineKey}`;
@@ -231,8 +232,11 @@ function slotRefusal(
       };
     case "timeout":
       return {
-        // A caller who wants no long wait may find all replicas of a service busy that is well.
-        service: model.state === "ready" && waitSeconds < DEFAULT_WAIT_SECONDS ? undefined : model.key,
+        // A caller who wants no long wait may find all replicas of a service busy that is well, or one that loads its model again.
+        service:
+          (model.state === "ready" || model.isAbsentBySpec) && waitSeconds < DEFAULT_WAIT_SECONDS
+            ? undefined
+            : model.key,
         code: "queue_timeout",
         message:
           model.state === "ready"
@@ -242,7 +246,8 @@ function slotRefusal(
       };
     case "off":
       return {
-        service: model.key,
+        // What its owner has stopped has not failed.
+        service: model.isAbsentBySpec ? undefined : model.key,
         code: "model_unavailable",
         message: `${model.key} has no replicas: ${model.reason ?? "it was stopped"}. Its owner can see more with metalbridge describe isvc/${model.name} -n ${model.namespace}.`,
       };

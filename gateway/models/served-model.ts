@@ -59,6 +59,8 @@ export interface ServedModel {
   readonly state: ServedState;
   /** Why no replica is ready, for the client. */
   readonly reason: string | undefined;
+  /** No replica is ready because the spec wants none now: it is suspended, has 0 replicas, or was unloaded by spec.idle. No outage. */
+  readonly isAbsentBySpec: boolean;
   /** Requests with the same prompt prefix prefer the same replica. */
   readonly prefersPrefix: boolean;
   /** Its replicas are unloaded while there are no requests. */
@@ -141,19 +143,24 @@ function readyEndpoints({ metadata, endpoints, ports }: EndpointSlice): ModelEnd
 function stateOf(
   { spec, status }: InferenceService,
   endpoints: readonly ModelEndpoint[],
-): Pick<ServedModel, "state" | "reason"> {
-  if (endpoints.length > 0) return { state: "ready", reason: undefined };
+): Pick<ServedModel, "state" | "reason" | "isAbsentBySpec"> {
+  if (endpoints.length > 0) return { state: "ready", reason: undefined, isAbsentBySpec: false };
   const { phase, reason, conditions, idle } = status ?? {};
-  if (idle?.state === "Idle") return { state: "idle", reason: "it is idle and was not woken" };
+  if (idle?.state === "Idle")
+    return { state: "idle", reason: "it is idle and was not woken", isAbsentBySpec: true };
   if (spec.suspend || spec.replicas === 0 || phase === "Stopped" || phase === "Suspended")
-    return { state: "off", reason: `it is ${(phase ?? "Stopped").toLowerCase()}` };
-  if (phase === undefined) return { state: "starting", reason: "no controller has processed it yet" };
+    return { state: "off", reason: `it is ${(phase ?? "Stopped").toLowerCase()}`, isAbsentBySpec: true };
+  const isAbsentBySpec = idle?.state === "Waking";
+  if (phase === undefined)
+    return { state: "starting", reason: "no controller has processed it yet", isAbsentBySpec };
   // The message may name objects that the client cannot read.
   const cause = reason !== undefined && reason in errorCatalog ? errorCatalog[reason as ErrorCode].what : "";
   const why = `its phase is ${phase}: ${cause === "" ? "" : `${reason}: ${cause}`}`.replace(/[:. ]+$/, "");
   // Degraded and Pending: the controller starts nothing until the fault is corrected. Without Degraded, its Model may still be read.
   const isBlocked = phase === "Failed" || (phase === "Pending" && isConditionTrue(conditions, "Degraded"));
-  return { state: isBlocked ? "off" : "starting", reason: why };
+  return isBlocked
+    ? { state: "off", reason: why, isAbsentBySpec: false }
+    : { state: "starting", reason: why, isAbsentBySpec };
 }
 
 function contextOf({ contextSize, parallelSlots = 1, kvUnified }: InferenceService["spec"]) {

@@ -18,6 +18,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     endpoints: addresses.map((address) => ({ address, ip: address, port: 1, host: address })),
     state: addresses.length > 0 ? "ready" : "starting",
     reason: undefined,
+    isAbsentBySpec: false,
     prefersPrefix: false,
     isIdleCapable: false,
     tlsName: undefined,

@@ -19,6 +19,7 @@ test.each([
   ["PATCH", "/api/v1/nodes/gpu-1", true],
   ["GET", "/api/v1/namespaces/team-a/pods/chat-0/log?container=engine&tailLines=100", false],
   ["GET", "/apis/events.k8s.io/v1/namespaces/team-a/events?fieldSelector=regarding.name%3Dchat", false],
+  ["GET", "/apis/coordination.k8s.io/v1/namespaces/metalbridge-system/leases/metalbridge-controller", false],
   ["POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", false],
 ])("%s %s is passed on unchanged", (method, url, isChange) => {
   const served = servedRequest(method, url);
@@ -47,6 +48,8 @@ test.each([
   ["GET", "/api/v1/namespaces/s/services/x/proxy"],
   ["POST", "/api/v1/namespaces/s/pods"],
   ["DELETE", "/api/v1/nodes/gpu-1"],
+  ["GET", "/apis/coordination.k8s.io/v1/leases"],
+  ["DELETE", "/apis/coordination.k8s.io/v1/namespaces/metalbridge-system/leases/metalbridge-controller"],
   ["GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles"],
   ["GET", "/apis/constructor/v1/constructor"],
   ["GET", "/apis/metalbridge.dev/v1alpha1/watch/hosts"],

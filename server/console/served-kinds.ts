@@ -1,14 +1,7 @@
 /** Requests to the API server that the console passes on: the kinds and verbs that its pages use. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, LABEL_GATEWAY_KEY, LABEL_USAGE } from "../../src/api/group.ts";
-import {
-  BACKEND_RUNTIMES,
-  HOST_JOIN_REQUESTS,
-  HOSTS,
-  INFERENCE_REPLICAS,
-  INFERENCE_SERVICES,
-  MODELS,
-} from "../../src/api/kinds.ts";
+import { BACKEND_RUNTIMES, HOST_JOIN_REQUESTS, HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 
 type Verb = "get" | "list" | "create" | "update" | "patch" | "delete";
 
@@ -51,6 +44,8 @@ const KINDS: Readonly<Record<string, ServedKind>> = {
   "/events": { verbs: READ },
   "events.k8s.io/events": { verbs: READ },
   "apps/controllerrevisions": { verbs: READ },
+  // The one of the leader election shows whether a controller leads.
+  "coordination.k8s.io/leases": { verbs: ["get"] },
   "/configmaps": { verbs: ["list"], label: LABEL_USAGE },
   "/secrets": { verbs: ["list", "create"], label: LABEL_GATEWAY_KEY },
   "authorization.k8s.io/selfsubjectaccessreviews": REVIEW,

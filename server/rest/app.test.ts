@@ -214,6 +214,12 @@ test("min_fit, sort and pages are applied", async () => {
   const levels = new Set(good.rankedNodes.map(({ fitLevel }: { fitLevel: string }) => fitLevel));
   expect([...levels].every((level) => level === "perfect" || level === "good")).toBe(true);
   expect(all.models.filter((name: string) => /Coder/.test(name))).toEqual([]);
+  const ranked = async (model: string) =>
+    (await get(`/api/v1/density/query?model=${model}&min_fit=too_tight`))
+      .json()
+      .rankedNodes.map(({ model: fit }: { model: { best_quant: string } }) => fit.best_quant);
+  expect(new Set(await ranked("Qwen2.5-7B-Instruct-Q3_K_M.gguf"))).toEqual(new Set(["Q3_K_M"]));
+  expect(await ranked("Qwen2.5-7B-Instruct")).not.toContain("Q3_K_M");
   const page = (await get("/api/v1/density/query?model=Qwen2.5&limit=2&offset=1")).json();
   expect(page.nextOffset).toBe(3);
   const none = (await get("/api/v1/density/query?model=Qwen2.5-9000B")).json();

@@ -7,20 +7,7 @@ import { type CostRow, cost, keyOfCost } from "../../fitness/density/cost.ts";
 import type { Density, DensitySite } from "../../fitness/density/density.ts";
 import { machineScorer } from "../../fitness/density/machine-score.ts";
 import { simulate } from "../../fitness/density/simulate.ts";
-import {
-  bestScore,
-  type CatalogRow,
-  catalogRow,
-  groupSites,
-  installedOn,
-  type NodeRow,
-  nodeDetail,
-  nodeRow,
-  openBytes,
-  type RankedRow,
-  rank,
-  runtimeRowsOf,
-} from "../../fitness/density/views.ts";
+import { bestScore, type CatalogRow, catalogRow, groupSites, installedOn, type NodeRow, nodeDetail, nodeRow, openBytes, type RankedRow, rank, runtimeRowsOf } from "../../fitness/density/views.ts";
 import { beyondTraining } from "../../fitness/scoring/claim.ts";
 import { isAtLeast } from "../../fitness/scoring/fitness.ts";
 import type { FitLevel } from "../../fitness/scoring/score.ts";
@@ -206,7 +193,9 @@ function query({ density, now, query: input }: RouteInput): RouteResult {
   const { model, min_fit, sort, limit, offset } = input as unknown as z.output<typeof schemas.queryQuery>;
   const match = density.fits.match(model);
   const records = match.at === "one" ? [match.record] : match.at === "several" ? match.records : [];
-  const { total, rows } = rank(groupSites(density, now), records, { minLevel: min_fit, sort });
+  // A file has one quantization, whatever would score best.
+  const quantization = quantizationOf(quantizationIn(model) ?? "");
+  const { total, rows } = rank(groupSites(density, now), records, { minLevel: min_fit, sort, quantization });
   const some = withMachineScores(density, records, rows(offset, Math.min(limit ?? QUERY_ROWS, ROWS)));
   const body = {
     query: model,
@@ -249,7 +238,7 @@ function catalog({ density, now, query: input }: RouteInput): RouteResult {
 }
 
 function simulated({ density, now, query: input, body }: RouteInput): RouteResult {
-  const { model, quantization, context, slots, memoryGb, exclude, on, accelerator } = body as z.output<
+  const { model, quantization, context, slots, memoryGb, ...machines } = body as z.output<
     typeof schemas.simulateBody
   >;
   // A file has one quantization, whatever would score best.
@@ -268,9 +257,7 @@ function simulated({ density, now, query: input, body }: RouteInput): RouteResul
     contextSize: context,
     slots,
     memoryGb: memoryGb === undefined || memoryGb === 0 ? undefined : memoryGb,
-    exclude,
-    on,
-    accelerator,
+    ...machines,
   };
   const nearest = match.at === "none" ? { nearest: nearestNames(density.fits.records, model) } : {};
   const { min_fit, ...paging } = input as unknown as z.output<typeof schemas.simulateQuery>;

@@ -297,6 +297,21 @@ export const simulateQuery = z.strictObject({
   ...pages,
 });
 
+const labelText = z.string().max(316);
+const selectorSchema = z.strictObject({
+  matchLabels: z.record(labelText, labelText).optional(),
+  matchExpressions: z
+    .array(
+      z.strictObject({
+        key: labelText,
+        operator: z.enum(["In", "NotIn", "Exists", "DoesNotExist"]),
+        values: z.array(labelText).max(64).optional(),
+      }),
+    )
+    .max(256)
+    .optional(),
+});
+
 export const simulateBody = z.strictObject({
   model: name,
   quantization: z
@@ -331,4 +346,20 @@ export const simulateBody = z.strictObject({
   accelerator: acceleratorSchema
     .optional()
     .describe("Only nodes with this accelerator are candidates, as for pods of a Model that names it."),
+  hosts: z
+    .array(z.string().min(1).max(253))
+    .max(1000)
+    .optional()
+    .describe("Names of the hosts that are candidates, as in spec.placement.hosts. Default: all."),
+  hostSelectors: selectors("host", "spec.placement.hostSelector"),
+  nodeSelectors: selectors("node", "spec.nodeSelector"),
 });
+
+/** The flavors of a Model and the terms of an affinity are alternatives. */
+function selectors(machine: string, field: string) {
+  return z
+    .array(selectorSchema)
+    .max(512)
+    .optional()
+    .describe(`A ${machine} is a candidate if its labels match one of these, as in ${field}. Default: all.`);
+}

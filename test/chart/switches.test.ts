@@ -45,6 +45,25 @@ withHelm.each<[set: string, hasNode: boolean, isOpen: boolean]>([
   expect(JSON.stringify(ours).includes('"--llmfit-port=8787"')).toBe(isOpen);
 });
 
+withHelm.each<[args: readonly string[], isGiven: boolean]>([
+  [[], false],
+  [["--set", "prometheusRule.enabled=true"], true],
+  [["--api-versions", "monitoring.coreos.com/v1"], true],
+  [["--api-versions", "pyrra.dev/v1alpha1"], true],
+  [["--set", "rbac.objectives=true"], true],
+  [["--api-versions", "pyrra.dev/v1alpha1", "--set", "rbac.objectives=false"], false],
+])(`the controller may write the objects of spec.slo with %j: %s${needsHelm}`, async (args, isGiven) => {
+  const objects = await render(helm, ...args);
+  const role = objects.find(
+    ({ kind, metadata }) => kind === "ClusterRole" && metadata.name === "metalbridge-controller",
+  );
+  const text = JSON.stringify(role);
+  expect(text.includes('"resources":["servicelevelobjectives"]')).toBe(isGiven);
+  expect(text.includes('"resources":["prometheusrules"]')).toBe(isGiven);
+  // The definitions say which kind is installed, also to a controller without the right.
+  expect(text).toContain("prometheusrules.monitoring.coreos.com");
+});
+
 /** The decoded data of a Secret. */
 function dataOf(secret: object): Readonly<Record<string, string>> {
   const { data } = secret as { readonly data: Readonly<Record<string, string>> };

@@ -14,14 +14,7 @@ import type { PathStep, PodStep, ServiceStep } from "../owned/steps.ts";
 import { applyObject } from "./apply-object.ts";
 import { create } from "./create.ts";
 import { ApiCallFailed } from "./failure.ts";
-import {
-  type ApplyOutcome,
-  type ApplyRun,
-  newApplyRun,
-  recordResult,
-  reject,
-  type StepPorts,
-} from "./run.ts";
+import { type ApplyOutcome, type ApplyRun, newApplyRun, recordResult, reject, type StepPorts } from "./run.ts";
 
 type OwnedStep = Extract<ServiceStep, { readonly what: OwnedKind }>;
 
@@ -173,11 +166,12 @@ async function hasOwnedObjects(
 ): Promise<boolean> {
   const kinds = ownedKinds.filter((what) => !(hostsOnly && ownedRow(what).isForPods === true));
   const results = kinds.map(async (what) => {
-    const { kind, selector, hasForeignFinalizer = false } = ownedRow(what);
+    const { kind, selector, hasForeignFinalizer = false, isRightOptional = false } = ownedRow(what);
     const labelSelector = [`${LABEL_SERVICE_UID}=${uid}`, ...(selector ? [selector] : [])].join(",");
     const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
     // A cluster may lack optional kinds.
     if (!result.ok && result.error.reason === REASON_KIND_NOT_INSTALLED) return false;
+    if (!result.ok && isRightOptional && result.error.kind === "forbidden") return false;
     if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
     const isLeft = (object: KubeObject) => !(hasForeignFinalizer && isBeingDeleted(object));
     return result.value.items.some((object) => hasNameOf(name, what, object) && isLeft(object));

@@ -27,7 +27,8 @@ const UNKNOWN_KINDS: ConditionUpdate = {
   type: READY,
   status: "Unknown",
   reason: "SLONotEvaluated",
-  message: "the kinds of Pyrra and of the Prometheus operator have not been listed yet",
+  message:
+    "the objects of Pyrra and of the Prometheus operator have not been listed yet; if this lasts, the controller lacks the right to them: set rbac.objectives of the chart to true",
 };
 
 /** Reads the watches and plans. */

@@ -47,14 +47,15 @@ export function onLastFlavor(service: InferenceService, model: Pick<Model, "spec
   return last?.hostSelector === undefined ? service : onHostsOf(service, last);
 }
 
-function bothSelectors(own: LabelSelector | undefined, flavor: LabelSelector = {}): LabelSelector {
-  if (own === undefined) return flavor;
-  const labels = Object.entries(flavor.matchLabels ?? {});
+/** Matches what both match. */
+export function bothSelectors(own: LabelSelector | undefined, other: LabelSelector = {}): LabelSelector {
+  if (own === undefined) return other;
+  const labels = Object.entries(other.matchLabels ?? {});
   return {
     matchLabels: own.matchLabels,
     matchExpressions: [
       ...(own.matchExpressions ?? []),
-      ...(flavor.matchExpressions ?? []),
+      ...(other.matchExpressions ?? []),
       ...labels.map(([key, value]) => ({ key, operator: "In" as const, values: [value] })),
     ],
   };

@@ -1,7 +1,6 @@
 /** The density API with the reader's own rights. */
-import type { Accelerator } from "../../../src/api/fields/hardware.ts";
-import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
 import { requestJson } from "./request.ts";
+import type { UsableMachines } from "../../../src/capacity/runs-on.ts";
 
 const API = "/api/v1";
 /** The API bounds its pages; more than these are not fetched for one view. */
@@ -126,15 +125,13 @@ export interface QueryAnswer extends Paged {
   readonly nearest?: readonly string[];
 }
 
-export interface SimulateRequest {
+export interface SimulateRequest extends Partial<UsableMachines> {
   readonly model: string;
   readonly quantization?: string | undefined;
   readonly context?: number | undefined;
   readonly slots?: number | undefined;
   /** Machines that are no candidates, and NAMESPACE/NAME of services whose memory counts as free. */
   readonly exclude?: readonly string[] | undefined;
-  readonly on?: RunsOn;
-  readonly accelerator?: Accelerator | undefined;
 }
 
 export interface SimulateAnswer extends Paged {

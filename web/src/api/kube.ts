@@ -34,7 +34,10 @@ export interface Place {
 }
 
 const CORE = new Set(["pods", "events", "namespaces", "nodes", "configmaps", "secrets"]);
-const APPS = new Set(["controllerrevisions"]);
+const OTHERS: Readonly<Record<string, string>> = {
+  controllerrevisions: "/apis/apps/v1",
+  leases: "/apis/coordination.k8s.io/v1",
+};
 
 export function pathOf({ resource, namespace, name }: Place): string {
   const root = rootOf(resource);
@@ -45,7 +48,7 @@ export function pathOf({ resource, namespace, name }: Place): string {
 
 function rootOf(resource: string): string {
   if (CORE.has(resource)) return "/api/v1";
-  return APPS.has(resource) ? "/apis/apps/v1" : `/apis/${GROUP}/${VERSION}`;
+  return OTHERS[resource] ?? `/apis/${GROUP}/${VERSION}`;
 }
 
 export function getObject<T extends ApiObject>(place: Place, signal?: AbortSignal): Promise<T> {

@@ -1,15 +1,7 @@
 import { expect, test } from "vitest";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogFit } from "../../../../src/console/catalog.ts";
-import {
-  type Choice,
-  type Deployment,
-  deploymentOf,
-  formFieldOf,
-  meaningOf,
-  placeOf,
-  questionOf,
-} from "./choice.ts";
+import { type Choice, type Deployment, deploymentOf, formFieldOf, meaningOf, placeOf, questionOf } from "./choice.ts";
 import { foundModels } from "./form.tsx";
 
 const record = (name: string, changes: Partial<CatalogRecord> = {}) =>
@@ -35,6 +27,9 @@ const choice = (changes: Partial<Choice>): Choice => ({
   quantization: "",
   contextSize: "",
   replicas: "1",
+  cpuLimit: "",
+  memoryLimit: "",
+  objective: "",
   ...changes,
 });
 const deployed = (changes: Partial<Choice>) => {
@@ -57,6 +52,11 @@ test("a catalog model becomes the objects of metalbridge deploy", () => {
     spec: { source: "hf://Qwen/Qwen3-8B-GGUF", quantization: "Q4_K_M" },
   });
   expect(service.spec).toEqual({ modelRef: "qwen3-8b", replicas: 2, contextSize: 8192 });
+  const limited = deployed({ model: "Qwen/Qwen3-8B", memoryLimit: "24Gi", objective: "99.5" });
+  expect(limited.service.spec).toMatchObject({
+    resources: { limits: { memory: "24Gi" } },
+    slo: { objective: "99.5" },
+  });
 });
 
 test("an own source, a name and a quantization are taken as they are", () => {
@@ -92,6 +92,9 @@ test.each([
   ["metadata.namespace", "namespace"],
   ["spec.contextSize", "contextSize"],
   ["spec.source", "source"],
+  ["spec.resources.limits.cpu", "cpuLimit"],
+  ["spec.resources.limits.memory", "memoryLimit"],
+  ["spec.slo.objective", "objective"],
   ["spec.parallelSlots", "yaml"],
   ["", "yaml"],
 ])("field %j of the objects is field %s of the form", (field, expected) => {
@@ -159,6 +162,32 @@ test.each<[what: string, model: object, service: object, asked: object]>([
     { flavors: [{ name: "mac", hostSelector: { matchLabels: {} } }, { name: "gpu" }] },
     {},
     { ...weights, on: "Auto" },
+  ],
+  [
+    "hosts by name and label",
+    {},
+    { placement: { hosts: ["mac-1"], hostSelector: { matchLabels: { room: "lab" } } } },
+    {
+      ...{ ...weights, on: "Hosts", hosts: ["mac-1"] },
+      hostSelectors: [{ matchLabels: { room: "lab" }, matchExpressions: [] }],
+    },
+  ],
+  [
+    "nodes by labels of the service and of a flavor",
+    { flavors: [{ name: "gpu", nodeSelector: { gpu: "a100" } }] },
+    { nodeSelector: { zone: "a" } },
+    {
+      ...{ ...weights, on: "Pods", hostSelectors: [] },
+      nodeSelectors: [
+        { matchLabels: { zone: "a" }, matchExpressions: [{ key: "gpu", operator: "In", values: ["a100"] }] },
+      ],
+    },
+  ],
+  [
+    "labels that the API server will refuse",
+    {},
+    { nodeSelector: { zone: 1 }, affinity: "near", placement: { hostSelector: [] } },
+    { ...weights, on: "Hosts" },
   ],
   ["flavors that the API server will refuse", { flavors: "mac" }, {}, { ...weights, on: "Auto" }],
   ["a smaller context", {}, { contextSize: 512 }, { ...weights, context: 512, on: "Hosts" }],

@@ -23,6 +23,10 @@ export interface Choice {
   /** Empty: the default of the API server. */
   readonly contextSize: string;
   readonly replicas: string;
+  /** Quantities, and a percentage. Empty: not set. */
+  readonly cpuLimit: string;
+  readonly memoryLimit: string;
+  readonly objective: string;
 }
 
 /** A field of the form; `yaml` for a field that it does not have. */
@@ -69,15 +73,25 @@ export function meaningOf(choice: Choice, records: readonly CatalogRecord[]): Me
   const number = numberFault(choice);
   if (number !== undefined) return { ...number, name };
   const target = { namespace: choice.namespace, name: choice.name === "" ? name : choice.name };
+  const service = deployedService(target, target.name, {
+    mode: found.mode,
+    replicas: numberOf(choice.replicas),
+    contextSize: numberOf(choice.contextSize),
+  });
   const deployment = {
     model: deployedModel(target, found),
-    service: deployedService(target, target.name, {
-      mode: found.mode,
-      replicas: numberOf(choice.replicas),
-      contextSize: numberOf(choice.contextSize),
-    }),
+    service: { ...service, spec: { ...service.spec, ...furtherFields(choice) } },
   };
   return { at: "deployment", name, deployment, weights: found.model ?? found.source };
+}
+
+/** The API server has the rules for their values, and names the field that it refuses. */
+function furtherFields({ cpuLimit, memoryLimit, objective }: Choice): Partial<InferenceService["spec"]> {
+  const limits = Object.entries({ cpu: cpuLimit, memory: memoryLimit }).filter(([, text]) => text !== "");
+  const fields: Record<string, unknown> = {};
+  if (limits.length > 0) fields.resources = { limits: Object.fromEntries(limits) };
+  if (objective !== "") fields.slo = { objective };
+  return fields;
 }
 
 /** Edited YAML replaces the fields, also while it is invalid: nothing is deployed then. */
@@ -148,6 +162,9 @@ const FIELDS: readonly (readonly [RegExp, ChoiceField])[] = [
   [/^spec\.quantization$/, "quantization"],
   [/^spec\.contextSize$/, "contextSize"],
   [/^spec\.replicas$/, "replicas"],
+  [/^spec\.resources\.limits\.cpu$/, "cpuLimit"],
+  [/^spec\.resources\.limits(\.memory)?$/, "memoryLimit"],
+  [/^spec\.slo\b/, "objective"],
 ];
 
 /** The field of the form that sets a field of the objects. */

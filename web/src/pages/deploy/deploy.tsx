@@ -14,16 +14,7 @@ import { Dialog } from "../../parts/dialogs.tsx";
 import { MemoryHelp } from "../../parts/machines.tsx";
 import { Failure, Skeleton } from "../../parts/notices.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
-import {
-  type Choice,
-  type Deployment,
-  deploymentOf,
-  type Meaning,
-  meaningOf,
-  placeOf,
-  questionOf,
-  type YamlState,
-} from "./choice.ts";
+import { type Choice, type Deployment, deploymentOf, type Meaning, meaningOf, placeOf, questionOf, type YamlState } from "./choice.ts";
 import { DeployForm } from "./form.tsx";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import type { DeployYamlProps } from "./yaml-fields.tsx";
@@ -31,6 +22,7 @@ import "./deploy.css";
 import type { CatalogResponse } from "../../../../src/console/catalog.ts";
 import { To } from "../../address/to.tsx";
 import { StartOf } from "../../parts/start/start.tsx";
+import type { UsableMachines } from "../../../../src/capacity/runs-on.ts";
 
 export function Deploy({ choice, onClose }: { readonly choice: string; readonly onClose: () => void }) {
   const action = useDeploy();
@@ -172,6 +164,9 @@ function initialChoice(asked: string, namespace: string): Choice {
     quantization: "",
     contextSize: "",
     replicas: "1",
+    cpuLimit: "",
+    memoryLimit: "",
+    objective: "",
   };
 }
 
@@ -188,8 +183,14 @@ const NO_MACHINE = {
   Hosts:
     "This deployment runs on hosts, and the cluster has none that reports its memory. Add one, or set spec.hardware.accelerator of the Model in the YAML to run it in pods.",
   Pods: "This deployment runs in pods, and no node has its accelerator. Correct spec.hardware.accelerator of the Model in the YAML, or add a node.",
+  narrowed:
+    "No machine that this deployment can use has the names or labels that the YAML asks for: see spec.placement, spec.nodeSelector and spec.affinity of the service, and spec.flavors of the Model.",
   Auto: "The cluster has no host and no node that this deployment can use. Add one, or correct spec.hardware.accelerator of the Model in the YAML.",
 } as const;
+
+function isNarrowed({ hosts, hostSelectors, nodeSelectors }: UsableMachines): boolean {
+  return (hosts ?? hostSelectors ?? nodeSelectors) !== undefined;
+}
 
 /** Right side of the dialog: the best machines for the choice, with their memory after it. */
 function DeployPreview({
@@ -223,7 +224,7 @@ function DeployPreview({
           max={SHOWN}
           noneOf={(isKnown) =>
             isKnown
-              ? NO_MACHINE[question.on]
+              ? NO_MACHINE[isNarrowed(question) ? "narrowed" : question.on]
               : "The catalog does not know this model. Its memory is known once the controller has read the header of the file; the service then runs where it fits."
           }
         />

@@ -113,6 +113,17 @@ interface SettingsProps {
   readonly faultOf: (field: ChoiceField) => string | undefined;
 }
 
+const FURTHER = [
+  { field: "cpuLimit", label: "CPU limit", placeholder: "none", help: "In pods only, such as 8 or 7500m" },
+  { field: "memoryLimit", label: "Memory limit", placeholder: "none", help: "In pods only, such as 24Gi" },
+  {
+    field: "objective",
+    label: "Objective (% of requests)",
+    placeholder: "none",
+    help: "Alerts if fewer are answered, such as 99.5. Needs Pyrra or the Prometheus operator.",
+  },
+] as const;
+
 function Settings({ choice, onChange, meaning, record, faultOf }: SettingsProps) {
   return (
     <div className="deploy-fields">
@@ -156,6 +167,20 @@ function Settings({ choice, onChange, meaning, record, faultOf }: SettingsProps)
           />
         )}
       </Field>
+      {FURTHER.map(({ field: name, label, placeholder, help }) => (
+        <Field key={name} label={label} help={help} fault={faultOf(name)}>
+          {(field) => (
+            <input
+              {...field}
+              value={choice[name]}
+              placeholder={placeholder}
+              maxLength={32}
+              spellCheck={false}
+              onChange={({ target }) => onChange({ [name]: target.value.trim() })}
+            />
+          )}
+        </Field>
+      ))}
     </div>
   );
 }

@@ -7,18 +7,19 @@ import { joinLists, type Live, useList, useNow } from "../../live/hooks.ts";
 import { MemoryBar, MemoryHelp } from "../../parts/machines.tsx";
 import { AttentionNotice, Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import {
-  type AttentionGroup,
-  type AttentionItem,
-  attentionItems,
-  groupAttention,
-  quietState,
-} from "./attention.ts";
+import { type AttentionGroup, type AttentionItem, attentionItems, groupAttention, quietState } from "./attention.ts";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
 import { hrefOfMachine, hrefOfService, To } from "../../address/to.tsx";
 import { Command } from "../../parts/buttons.tsx";
 import { Ago, State } from "../../parts/states.tsx";
+import { useQuery } from "@tanstack/react-query";
+import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../../../../src/api/group.ts";
+import type { Lease } from "../../../../src/kube/objects.ts";
+import { leadershipNote } from "../../../../src/verdicts/leadership.ts";
+import { type ApiObject, getObject } from "../../api/kube.ts";
+import { ConsoleError } from "../../api/request.ts";
+import { useKnownRight } from "../../api/session.ts";
 
 const MACHINES = 12;
 
@@ -39,11 +40,13 @@ export function OverviewPage() {
   );
   const { isSynced, refusal } = joinLists(services, hosts);
   const maySeeAll = services.refusal === undefined && hosts.refusal === undefined;
+  const leaderless = useLeadershipNote();
   const isEmpty = isSynced && maySeeAll && hosts.rows.length === 0 && services.rows.length === 0;
   return (
     <Page title="Overview">
       {refusal !== undefined && <Failure error={refusal} />}
       {!isSynced && refusal === undefined && <Skeleton />}
+      {isEmpty && leaderless !== undefined && <Leaderless note={leaderless} />}
       {isEmpty && <Start />}
       {isSynced && !isEmpty && (
         <>
@@ -54,6 +57,7 @@ export function OverviewPage() {
               services={shownServices}
               hosts={hosts.refusal === undefined ? hosts.rows : undefined}
               refusal={services.refusal}
+              leaderless={leaderless}
             />
             {hosts.rows.length > 0 && <Machines hosts={hosts.rows} />}
           </div>
@@ -84,20 +88,51 @@ function NeedsAttention({
   services,
   hosts,
   refusal,
+  leaderless,
 }: {
   readonly groups: readonly AttentionGroup[];
   readonly services: readonly ServiceRow[];
   readonly hosts: readonly HostRow[] | undefined;
   readonly refusal: Live<ServiceRow>["refusal"];
+  readonly leaderless: string | undefined;
 }) {
-  const count = groups.reduce((sum, { items }) => sum + items.length, 0);
+  const causes = leaderless === undefined ? 0 : 1;
+  const count = groups.reduce((sum, { items }) => sum + items.length, causes);
   return (
     <Section title="Needs attention" aside={count > 0 && <span className="muted small number">{count}</span>}>
-      {count > 0 && <AttentionList groups={groups} />}
+      {leaderless !== undefined && <Leaderless note={leaderless} />}
+      {count > causes && <AttentionList groups={groups} />}
       {count === 0 && refusal === undefined && <Quiet services={services} hosts={hosts} />}
       {refusal !== undefined && <Failure error={refusal} />}
     </Section>
   );
+}
+
+function Leaderless({ note }: { readonly note: string }) {
+  const word = `${note.charAt(0).toUpperCase()}${note.slice(1)}.`;
+  return (
+    <article className="attention tone-bad">
+      <State state={{ word, level: "bad" }} />
+    </article>
+  );
+}
+
+const LEASE = { resource: "leases", namespace: NAMESPACE_SYSTEM, name: MANAGER_CONTROLLER };
+const LEASE_REFRESH_MS = 20_000;
+
+/** Undefined while a controller leads, and for a reader who may not read its Lease. */
+function useLeadershipNote(): string | undefined {
+  const mayRead = useKnownRight({ verb: "get", group: "coordination.k8s.io", ...LEASE });
+  const nowMs = useNow(LEASE_REFRESH_MS);
+  const { data, error } = useQuery({
+    queryKey: ["lease"],
+    queryFn: ({ signal }) => getObject<Lease & ApiObject>(LEASE, signal),
+    enabled: mayRead === true,
+    refetchInterval: LEASE_REFRESH_MS,
+    retry: false,
+  });
+  const isMissing = error instanceof ConsoleError && error.status === 404;
+  return data === undefined && !isMissing ? undefined : leadershipNote(isMissing ? undefined : data, nowMs);
 }
 
 function Quiet({
