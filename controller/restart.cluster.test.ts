@@ -1,7 +1,7 @@
 /**
- * Fifty hosts whose Leases and slices a script writes: no restart of the control plane takes one of them out
- * of service.
- * CPU: fifty hosts renew their Leases while controller and API server end and come back.
+ * Twenty hosts whose Leases and slices a script writes: no restart of the control plane takes one of them out
+ * of service. The bench `restart` has fifty.
+ * CPU: twenty hosts renew their Leases while controller and API server end and come back.
  */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { LABEL_SLICE_MANAGED_BY, MANAGER_AGENT, PORT_NAME, SLICE_MANAGED_BY } from "../src/api/group.ts";
@@ -18,7 +18,7 @@ import { type Bench, inferenceService, startBench } from "../test/controller/ben
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 import { hasServingEndpoint } from "./hosts/host/plan.ts";
 
-const HOST_COUNT = 50;
+const HOST_COUNT = 20;
 const NS = "fleet";
 const WAIT = { timeout: 60_000, interval: 100 };
 const hosts = Array.from({ length: HOST_COUNT }, (_, index) => `mac-${index}`);

@@ -43,7 +43,7 @@ const FACTORS = {
 /** Fewer values of what has many, for a test that has to be quick. */
 const BRIEF: Partial<Record<Factor, readonly (string | number | boolean)[]>> = {
   layers: [4, 9],
-  vocabulary: [32_000, 64_000],
+  vocabulary: [8_000, 32_000],
   cacheTypeCustomK: ["f16", "f32", "q8_0", "q4_1", "iq4_nl"],
   cacheTypeCustomV: ["f16", "f32", "q8_0", "q5_0"],
 };

@@ -8,7 +8,6 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { priorityClasses } from "../../controller/pods/workload/priorities.ts";
-import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { findMonitoringCrds } from "../../scripts/setup/definitions.mjs";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
@@ -30,6 +29,7 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { everything, newSince } from "./everything.ts";
 import { CHART, helmIn, helmProgram, install, NAMESPACE, needsHelm, objectsOf, template } from "./helm.ts";
 import { layOut } from "./image.ts";
+import { freshBundle } from "../bed/release.ts";
 
 const DEFINITIONS = [
   "backendruntimes",
@@ -318,9 +318,8 @@ async function podOf(): Promise<object> {
 /** The image's files, with the Deployment's arguments and the account's token, serve a Model from a source with a Secret. */
 async function serveAsInstalled(): Promise<void> {
   const { kubeconfig, objects } = cluster();
-  const dist = path.join(folder, "bundle");
+  const dist = await freshBundle(path.join(folder, "bundle"));
   await mkdir(path.join(folder, "image"));
-  await bundleInto(dist);
   const program = layOut(path.join(folder, "image"), dist);
   const own = path.join(folder, "controller.kubeconfig");
   await writeAccountKubeconfig(cluster(), {

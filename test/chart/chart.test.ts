@@ -17,13 +17,13 @@ import { tunnelConfigSchema } from "../../controller/options/tunnel/option.ts";
 import { podsConfigSchema } from "../../controller/pods/config.ts";
 import { objectivesConfigSchema } from "../../controller/services/objectives/config.ts";
 import { routesConfigSchema } from "../../controller/services/routes/config.ts";
-import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { configKeys } from "../../scripts/generate/configuration.ts";
 import { root } from "../docs/pages.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { CHART, type ChartObject, helmIn, helmProgram, lint, needsHelm, objectsOf, render } from "./helm.ts";
 import { layOut } from "./image.ts";
+import { freshBundle } from "../bed/release.ts";
 
 interface DaemonSet {
   readonly spec: {
@@ -457,8 +457,7 @@ withHelm(`another namespace is refused with the flags to use${needsHelm}`, async
 
 test("the files of the image run without anything beside them", async () => {
   await using folder = await temporaryFolder();
-  const dist = path.join(folder.path, "bundle");
-  await bundleInto(dist);
+  const dist = await freshBundle(path.join(folder.path, "bundle"));
   const program = layOut(path.join(folder.path, "image"), dist);
   const run = (...args: string[]) =>
     promisify(execFile)(process.execPath, [program, ...args], { cwd: "/", env: {} });

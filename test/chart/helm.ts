@@ -52,7 +52,18 @@ export function install(helm: Helm, chart: string, ...args: readonly string[]): 
   return helm("install", "metalbridge", chart, "-n", NAMESPACE, ...IMAGE, ...args);
 }
 
+/** Most documents are the same in every rendering, and to parse them takes longer than Helm does. */
+const parsed = new Map<string, readonly ChartObject[]>();
+
 export function objectsOf(text: string): readonly ChartObject[] {
+  return text.split(/^---$/m).flatMap((part) => {
+    const objects = parsed.get(part) ?? parse(part);
+    parsed.set(part, objects);
+    return objects;
+  });
+}
+
+function parse(text: string): readonly ChartObject[] {
   const documents = parseAllDocuments(text).map((document) => {
     if (document.errors[0] !== undefined) throw document.errors[0];
     return document.toJS() as unknown;

@@ -1,14 +1,18 @@
 /**
- * The pages of hosts and of what fits them over a farm: every action, and the rights that it needs.
- * CPU: a browser over a whole farm.
+ * The pages of hosts, of what fits them, and the catalog over a farm: every action, and the rights that it needs.
+ * CPU: a browser over a whole farm, and models that are fetched.
  */
 import { afterEach, expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
-import { expectAccessible } from "./looks.ts";
+import { expectAccessible, takePictures } from "./looks.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
+const MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct";
+const LEVELS = ["Perfect", "Good", "Marginal"];
+/** The repository that the catalog names for it. */
+const REPO = "bartowski/SmolLM2-135M-Instruct-GGUF";
 const RBAC = "rbac.authorization.k8s.io";
 const LOOKER = {
   apiVersion: `${RBAC}/v1`,
@@ -21,7 +25,10 @@ const LOOKER = {
 };
 
 describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
-  const on = oneConsole({ hosts: ["mac-1"] });
+  const on = oneConsole({
+    hosts: ["mac-1"],
+    hub: { [REPO]: ["SmolLM2-135M-Instruct-Q4_K_M.gguf", "SmolLM2-135M-Instruct-Q8_0.gguf"] },
+  });
   const spec = async () => (await on().farm.objects.get("", "mbhost/mac-1")).spec;
   afterEach(async () => {
     const { objects } = on().farm;
@@ -34,8 +41,8 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
   const main = ({ page }: ConsolePage) => page.getByRole("main");
 
   it("cordon and uncordon a host, as the API server confirms", async () => {
-    await using reader = await on().signedIn();
-    await reader.open("/hosts/mac-1");
+    await using reader = await on().administrator();
+    await reader.goTo("/hosts/mac-1");
     await button(reader, "Cordon").click();
     const dialog = reader.page.getByRole("dialog", { name: "Cordon mac-1?" });
     await dialog.getByText(/No new ones start here/).waitFor();
@@ -59,10 +66,10 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
       serviceAnywhere("kept-off", { placement: { hosts: ["mac-1"] }, contextSize: 4096 }),
     );
     await on().untilPhase("kept-off", "WaitingForCapacity");
-    await using reader = await on().signedIn();
-    await reader.open("/hosts/mac-1");
+    await using reader = await on().administrator();
+    await reader.goTo("/hosts/mac-1");
     await main(reader).getByRole("link", { name: "default/kept-off" }).waitFor();
-    await reader.open("/");
+    await reader.goTo("/");
     const item = main(reader).getByRole("article").filter({ hasText: "default/kept-off" });
     await item.getByText("Host mac-1 is cordoned").waitFor();
     await expectAccessible(reader.page);
@@ -74,8 +81,8 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
 
   it("say what a drain does, what it waits for, and cancel it", async () => {
     await on().serve("chat", "mac-1");
-    await using reader = await on().signedIn();
-    await reader.open("/hosts/mac-1");
+    await using reader = await on().administrator();
+    await reader.goTo("/hosts/mac-1");
     await main(reader).getByRole("link", { name: "default/chat" }).first().waitFor();
     await button(reader, "Drain").click();
     const dialog = reader.page.getByRole("dialog", { name: "Drain mac-1?" });
@@ -104,7 +111,7 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
       await refused.click({ force: true });
     }
     expect((await spec()).drain).toBe(false);
-    await reader.open("/settings");
+    await reader.goTo("/settings");
     await main(reader).getByText("What you may do").waitFor();
     await expect
       .poll(() =>
@@ -116,8 +123,8 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
   });
 
   it("rank the machines for a model as its name is typed, and suggest names", async () => {
-    await using reader = await on().signedIn();
-    await reader.open("/fits?tab=query");
+    await using reader = await on().administrator();
+    await reader.goTo("/fits?tab=query");
     const field = main(reader).getByRole("searchbox");
     await field.fill("Qwen2.5-7B");
     const row = main(reader)
@@ -137,8 +144,8 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
 
   it("say where a model would go, also without a service or a host, and for how many replicas", async () => {
     await on().serve("chat", "mac-1");
-    await using reader = await on().signedIn();
-    await reader.open("/fits?tab=query&model=Qwen2.5-0.5B&quantization=Q4_K_M&context=4096");
+    await using reader = await on().administrator();
+    await reader.goTo("/fits?tab=query&model=Qwen2.5-0.5B&quantization=Q4_K_M&context=4096");
     const room = main(reader).getByText(/^1 machine fits, with memory for \d+ replicas?$/);
     await room.waitFor();
     await main(reader).getByText("Recommended", { exact: true }).waitFor();
@@ -178,8 +185,8 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
       spec: { modelRef: "absent", placement: { hosts: ["mac-1"] } },
     };
     await on().apply(absent, service);
-    await using reader = await on().signedIn();
-    await reader.open("/");
+    await using reader = await on().administrator();
+    await reader.goTo("/");
     const item = main(reader).getByRole("article").filter({ hasText: "default/absent" }).first();
     await item.waitFor();
     // The Model and the service that it stops are one case.
@@ -190,5 +197,63 @@ describeUnless(whyNoConsole, "the pages of hosts and of what fits", () => {
     await item.getByText("affects").waitFor();
     await on().farm.objects.remove("default", "isvc/absent");
     await item.waitFor({ state: "detached" });
+  });
+
+  it("a model of the catalog is found, deployed from the hub, and answers", async () => {
+    await using reader = await on().administrator();
+    const { page } = reader;
+    await reader.goTo("/");
+    await page.getByRole("button", { name: "Deploy a model" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("searchbox").fill("smollm2 135m");
+    await dialog.getByRole("button", { name: new RegExp(MODEL) }).click();
+    await dialog.getByText("mac-1").first().waitFor();
+    await expectAccessible(page);
+    await dialog.getByRole("button", { name: "Deploy", exact: true }).click();
+    await dialog.locator(".first-answer").waitFor();
+    expect(await dialog.locator(".first-answer").textContent()).not.toBe("");
+    const name = "smollm2-135m-instruct";
+    const { objects } = on().farm;
+    expect(await objects.get("default", `models.metalbridge.dev/${name}`)).toMatchObject({
+      spec: { source: `hf://${REPO}`, quantization: "Q4_K_M" },
+    });
+    expect(await objects.get("default", `isvc/${name}`)).toMatchObject({ status: { phase: "Ready" } });
+  });
+
+  it("the page of a host lists the models that fit it now, best level first, and deploys one", async () => {
+    await using reader = await on().administrator();
+    const { page } = reader;
+    await reader.goTo("/hosts/mac-1?tab=fits&q=smollm2");
+    const table = page.getByRole("table", { name: "Models that fit" });
+    await table.getByText(MODEL).waitFor();
+    const levels = await table.locator(".state").allTextContents();
+    const scores = await table.locator(".score").allTextContents();
+    const ranks = levels.map((level, at) => 100 * LEVELS.indexOf(level) - Number(scores[at]));
+    expect(ranks.length).toBeGreaterThan(1);
+    expect(ranks).toEqual(ranks.toSorted((one, other) => one - other));
+    const row = table.getByRole("row").filter({ hasText: MODEL });
+    expect(await row.textContent()).toMatch(/[\d.]+ [\d.]+–[\d.]+.*[\d.]+ \/ [\d.]+ GiB.*Q\d/);
+    await expectAccessible(page);
+    await takePictures(page, "host-fits");
+    await row.getByRole("button", { name: `Deploy ${MODEL}` }).click();
+    await page.getByRole("dialog").locator(".chosen-model").getByText(MODEL).waitFor();
+  });
+
+  it("the model catalog says what each model needs, and what would make it fit", async () => {
+    await using reader = await on().administrator();
+    const { page } = reader;
+    await reader.goTo("/fits?tab=catalog&sort=-memory");
+    const first = page.getByRole("table", { name: "Model catalog" }).getByRole("row").nth(1);
+    expect(await first.textContent()).toMatch(
+      /Too tight.*[\d.]+ (GiB|TiB).*mac-1.*[\d.]+ (GiB|TiB) short, even with \w+, the smallest quantization/,
+    );
+    await expectAccessible(page);
+    await takePictures(page, "fits-catalog");
+    await page
+      .getByRole("radio", { name: "Fits" })
+      .or(page.getByRole("button", { name: "Fits" }))
+      .first()
+      .click();
+    await page.getByText("the smallest quantization").first().waitFor({ state: "detached" });
   });
 });

@@ -1,22 +1,26 @@
 /**
- * Services in the console, end to end: deploy to the first answer, scale, edits of two people, deletion, rights, logs.
+ * The console over a farm, end to end. Services: deploy to the first answer, scale, edits of two people, deletion, rights, logs. Every page
+ * opens without a problem; how they look: `pages.system.test.ts`. Sessions that end in the middle of work: what the reader has typed stays,
+ * and is sent after the next sign-in.
  * CPU: a browser over a whole farm, and a log of 100,000 lines.
  */
-import type { Page } from "playwright-core";
+import type { Page, Locator } from "playwright-core";
 import { expect, it } from "vitest";
 import { describeUnless } from "../bed/describe-unless.ts";
-import { expectAccessible } from "./looks.ts";
+import { expectAccessible, takePictures } from "./looks.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
+import { type ConsolePage, signIn } from "../bed/console/browser.ts";
+import { PAGES } from "./pages.ts";
 
-describeUnless(whyNoConsole, "services in the console", () => {
+describeUnless(whyNoConsole, "the console over a farm", () => {
   const on = oneConsole({ hosts: ["mac-1"] });
   const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
   const specOf = async (name: string) => (await on().farm.objects.get("default", `isvc/${name}`)).spec;
 
   it("a model is deployed from the dialog, and answers", async () => {
-    await using reader = await on().signedIn();
+    await using reader = await on().administrator();
     const { page } = reader;
-    await reader.open("/services?deploy=new");
+    await reader.goTo("/services?deploy=new");
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("button", { name: "Own source" }).click();
     await dialog.getByLabel("Source", { exact: true }).fill(on().tinyModel);
@@ -44,10 +48,10 @@ describeUnless(whyNoConsole, "services in the console", () => {
 
   it("the dialog shows at its field that a name is taken", async () => {
     await on().serve("taken", "mac-1");
-    await using reader = await on().signedIn();
+    await using reader = await on().administrator();
     const { page } = reader;
     reader.expectProblems(/409/);
-    await reader.open(`/services?deploy=${encodeURIComponent(on().tinyModel)}`);
+    await reader.goTo(`/services?deploy=${encodeURIComponent(on().tinyModel)}`);
     await page.getByRole("dialog").getByLabel("Name", { exact: true }).fill("taken");
     await button(page, "Deploy").click();
     await page.getByText("There is a service taken in namespace default.").first().waitFor();
@@ -55,9 +59,9 @@ describeUnless(whyNoConsole, "services in the console", () => {
 
   it("a service whose context is longer than its model's says so, and is scaled", async () => {
     await on().serve("scaled", "mac-1", { contextSize: 16_384 });
-    await using reader = await on().signedIn();
+    await using reader = await on().administrator();
     const { page } = reader;
-    await reader.open("/services/default/scaled");
+    await reader.goTo("/services/default/scaled");
     await page.getByText("8,192 of 16,384").waitFor();
     await page
       .getByText(/the model was trained for 8192/)
@@ -128,9 +132,9 @@ describeUnless(whyNoConsole, "services in the console", () => {
 
   it("a service that is deleted while its page is open is said to be gone", async () => {
     await on().serve("short-lived", "mac-1");
-    await using reader = await on().signedIn();
+    await using reader = await on().administrator();
     const { page } = reader;
-    await reader.open("/services/default/short-lived");
+    await reader.goTo("/services/default/short-lived");
     await button(page, "More actions").click();
     await page.getByRole("menuitem", { name: "Delete", exact: true }).click();
     await page.getByText("1 replica drains for at most 5 s, then stops.").waitFor();
@@ -164,4 +168,92 @@ describeUnless(whyNoConsole, "services in the console", () => {
     expect(await remove.getAttribute("aria-disabled")).toBe("true");
     expect(await remove.textContent()).toContain("You may not delete inferenceservices");
   });
+
+  it("pages open one after the other, and the stream is live", async () => {
+    await on().serve("chat", "mac-1");
+    await using reader = await on().administrator();
+    const details = ["/services/default/chat", "/models/default/chat", "/hosts/mac-1"];
+    for (const path of [...PAGES, ...details]) {
+      await reader.open(path);
+      await reader.page.locator(".link-live").waitFor();
+      expect(reader.problems(), path).toEqual([]);
+    }
+  });
+
+  it("pages ask for a token before anything is shown", async () => {
+    await using stranger = await on().signedIn({ token: "" });
+    stranger.expectProblems(/401/);
+    await stranger.page.goto(`${on().url}/console/hosts`);
+    await stranger.page.getByRole("dialog", { name: "Sign in" }).waitFor();
+    await expectAccessible(stranger.page);
+    await takePictures(stranger.page, "sign-in");
+  });
+
+  it("a session has expired: an edit of YAML stays, and is saved after the reader has signed in again", async () => {
+    await on().serve("expired", "mac-1");
+    const token = await on().token("ann");
+    await using reader = await on().signedIn({ token });
+    reader.expectProblems(/status of 401/);
+    const { page, context } = reader;
+    const text = await edit(reader, "expired");
+    // Browsers remove the cookie with the expiry of its token.
+    await context.clearCookies();
+    const save = page.getByRole("button", { name: "Save", exact: true });
+    await save.click();
+    const dialog = page.getByRole("dialog", { name: "Sign in" });
+    await dialog.getByText("this page stays as it is").waitFor();
+    await dialog.getByLabel("Token of a Kubernetes user or ServiceAccount").fill(token);
+    await dialog.getByRole("button", { name: "Sign in", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(await text.inputValue()).toContain("priority: high");
+    await save.click();
+    await page.getByText("Saved", { exact: true }).waitFor();
+  });
+
+  it("a session is revoked: the text of the playground stays, and the page continues after a sign-in in another tab", async () => {
+    await on().serve("talks", "mac-1");
+    await using reader = await on().signedIn({ token: await on().token("bob") });
+    reader.expectProblems(/status of 401/);
+    const { page, context } = reader;
+    await reader.open("/playground");
+    const message = page.getByRole("textbox", { name: "Message" });
+    await message.fill("A question that took long to write");
+    await on().farm.objects.remove("default", "serviceaccount/bob");
+    const token = await on().token("bob");
+    const dialog = page.getByRole("dialog", { name: "Sign in" });
+    // The API server and the console accept a revoked token for some seconds.
+    await dialog.waitFor();
+    await signIn(context, on().url, token);
+    // As when the reader comes back to the tab.
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))");
+    await dialog.waitFor({ state: "detached" });
+    await page.locator(".link-live").waitFor();
+    expect(await message.inputValue()).toBe("A question that took long to write");
+  });
+
+  it("a session is followed by that of another reader, who sees nothing that the first one has typed", async () => {
+    await on().serve("left", "mac-1");
+    await using reader = await on().signedIn({ token: await on().token("carol") });
+    reader.expectProblems(/status of 401/);
+    const { page, context } = reader;
+    await edit(reader, "left");
+    await context.clearCookies();
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    const dialog = page.getByRole("dialog", { name: "Sign in" });
+    await dialog.getByLabel("Token of a Kubernetes user or ServiceAccount").fill(await on().token("dave"));
+    const loaded = page.waitForEvent("load");
+    await dialog.getByRole("button", { name: "Sign in", exact: true }).click();
+    await loaded;
+    await page.getByRole("button", { name: "Edit", exact: true }).waitFor();
+    expect(await page.locator("main").textContent()).not.toContain("priority: high");
+  });
 });
+
+/** The field with YAML that is not saved. */
+async function edit({ page, open }: ConsolePage, service: string): Promise<Locator> {
+  await open(`/services/default/${service}?tab=yaml`);
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  const text = page.getByRole("textbox", { name: "YAML of the service" });
+  await text.fill((await text.inputValue()).replace("priority: normal", "priority: high"));
+  return text;
+}

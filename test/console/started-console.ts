@@ -7,8 +7,8 @@
  *
  *       it("shows a service that serves", async () => {
  *         await on().serve("chat", "mac-1");
- *         await using reader = await on().signedIn();
- *         await reader.open("/services");
+ *         await using reader = await on().administrator();
+ *         await reader.goTo("/services");
  *         await expect.poll(() => reader.page.getByRole("row").count()).toBe(2);
  *         await expectAccessible(reader.page);
  *         await takePictures(reader.page, "services");
@@ -27,24 +27,9 @@ import path from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import { ONE_THREAD } from "../bed/agent.ts";
-import {
-  type ConsolePage,
-  openBrowser,
-  openPage,
-  type PageOptions,
-  whyNoBrowser,
-} from "../bed/console/browser.ts";
-import {
-  type ConsoleServer,
-  type Rights,
-  startConsoleServer,
-  tokenFor,
-} from "../bed/console/console-server.ts";
-import {
-  type SyntheticFarm,
-  type SyntheticFarmOptions,
-  startSyntheticFarm,
-} from "../bed/console/synthetic-farm.ts";
+import { type ConsolePage, openBrowser, openPage, type PageOptions, whyNoBrowser } from "../bed/console/browser.ts";
+import { type ConsoleServer, type Rights, startConsoleServer, tokenFor } from "../bed/console/console-server.ts";
+import { type SyntheticFarm, type SyntheticFarmOptions, startSyntheticFarm } from "../bed/console/synthetic-farm.ts";
 import { serveSyntheticGateway } from "../bed/console/synthetic-gateway.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";
@@ -68,6 +53,11 @@ export interface OpenConsole extends AsyncDisposable {
   readonly token: (name: string, rights?: Rights) => Promise<string>;
   /** `await using reader = await on().signedIn()`: a new browser profile, an administrator unless a token is given. */
   readonly signedIn: (options?: PageOptions) => Promise<ConsolePage>;
+  /**
+   * `await using reader = await on().administrator()`: the same page for one test after the other, which is at no address
+   * of the console. A new one takes two seconds of a core.
+   */
+  readonly administrator: () => Promise<ConsolePage>;
 }
 
 export interface StartedConsole extends OpenConsole {
@@ -174,6 +164,8 @@ async function openOver(cluster: PrivateCluster, serverArgs: readonly string[]):
   const { url } = server;
   const token = (name: string, rights?: Rights) => tokenFor(cluster, name, rights);
   const administrator = await token("console-test");
+  const signedIn: OpenConsole["signedIn"] = (options) =>
+    openPage(browser, url, { token: administrator, ...options });
   const kept = stack.move();
   return {
     cluster,
@@ -181,8 +173,26 @@ async function openOver(cluster: PrivateCluster, serverArgs: readonly string[]):
     browser,
     url,
     token,
-    signedIn: (options) => openPage(browser, url, { token: administrator, ...options }),
+    signedIn,
+    administrator: oneReader(signedIn),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+/** The page goes with its browser. One that had problems is not for other tests. */
+function oneReader(signedIn: () => Promise<ConsolePage>): () => Promise<ConsolePage> {
+  let idle: ConsolePage | undefined;
+  return async () => {
+    const reader = idle ?? (await signedIn());
+    if (idle === undefined) await reader.open("/settings");
+    idle = undefined;
+    return {
+      ...reader,
+      [Symbol.asyncDispose]: async () => {
+        await reader.rest();
+        idle = reader;
+      },
+    };
   };
 }
 

@@ -5,14 +5,15 @@
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Condition } from "../../src/api/conditions.ts";
-import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { until } from "../bed/until.ts";
 import { type Origin, startOrigin } from "../fixtures/origin.ts";
 import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 import { correctionRows, type Row } from "./correction-rows.ts";
+import { LABEL_SERVICE } from "../../src/api/group.ts";
+import type { Untyped } from "../bed/objects.ts";
+import { NAMESPACE } from "../bed/services.ts";
 
 /** Five seconds for the correction, and as much again for machines on which it takes longer. */
 const SHOWN_MS = 10_000;
@@ -46,33 +47,26 @@ describeUnless(whyNoNodeNetwork(), "a farm whose users do what its conditions as
     await bad?.[Symbol.asyncDispose]();
   });
 
-  const reasonOf = async (row: Row) => (await shownBy(row))?.reason;
+  /** Calls `check` with what the row shows, now and after each change, until it does not throw. */
+  const untilShown = (row: Row, check: (shown: Shown | undefined) => void) =>
+    row.kind === "InferenceReplica"
+      ? bad.farm.objects.until(namespaceOf(row), "irep", ([found]) => check(found?.status), {
+          labelSelector: `${LABEL_SERVICE}=${row.name}`,
+        })
+      : bad.farm.objects.until(namespaceOf(row), `${wordOf(row)}/${row.name}`, (found) =>
+          check(shownBy(row, found)),
+        );
 
-  /** Reason and message, where the row has them. */
-  async function shownBy({ name, kind, namespace }: Row): Promise<Shown | undefined> {
-    if (kind === "InferenceReplica") return (await bad.replicasOf(name, namespace))[0]?.status;
-    if (kind === "Model" || kind === "InferenceService")
-      return (await bad.get(kindOf(kind), name, namespace)).status;
-    const { status } = await bad.get(kindOf(kind), name);
-    const wanted = kind === "Host" ? "Ready" : kind;
-    return status?.conditions?.find(({ type }) => type === wanted);
-  }
-
-  async function isWell({ name, kind, namespace }: Row): Promise<boolean> {
-    const found = await bad.get(kindOf(kind), name, namespace);
-    const wanted = kind === "Prefetched" ? kind : "Ready";
-    const condition = found.status?.conditions?.find(({ type }) => type === wanted);
-    return kind === "Host" || kind === "Prefetched"
-      ? condition?.status === "True"
-      : found.status?.phase === "Ready";
-  }
+  const untilWell = (row: Row) =>
+    bad.farm.objects.until(namespaceOf(row), `${wordOf(row)}/${row.name}`, (found) =>
+      expect(isWell(row, found), row.name).toBe(true),
+    );
 
   /** How long after the correction the message is another one. */
   async function shownAfterMs(row: Row): Promise<number> {
     await row.correct();
     const correctedAt = performance.now();
-    const isOther = async () => expect([row.reason, ...RETRYING]).not.toContain(await reasonOf(row));
-    await until(isOther, { everyMs: 200 });
+    await untilShown(row, (shown) => expect([row.reason, ...RETRYING]).not.toContain(shown?.reason));
     return Math.round(performance.now() - correctedAt);
   }
 
@@ -84,21 +78,17 @@ describeUnless(whyNoNodeNetwork(), "a farm whose users do what its conditions as
   it("follows each correction within seconds, however often it failed before", async ({ annotate }) => {
     await someAtOnce(async (row) => {
       await row.break();
-      const isBroken = async () => {
-        const shown = await shownBy(row);
+      await untilShown(row, (shown) => {
         expect(shown?.reason, row.name).toBe(row.reason);
         for (const part of row.says ?? []) expect(shown?.message).toContain(part);
-      };
-      await until(isBroken, { everyMs: 250 });
+      });
     });
     const failingSince = performance.now();
     const haveFailed = () => expect(performance.now() - failingSince).toBeGreaterThan(FAILING_MS);
     await until(haveFailed, { timeoutMs: 2 * FAILING_MS });
     // An attempt may fail otherwise on a busy machine; the one after it must not.
     for (const row of rows)
-      await until(async () => expect([row.reason, ...RETRYING], row.name).toContain(await reasonOf(row)), {
-        everyMs: 250,
-      });
+      await untilShown(row, (shown) => expect([row.reason, ...RETRYING], row.name).toContain(shown?.reason));
     const times = new Map<string, number>();
     await someAtOnce(async (row) => {
       times.set(`${row.name} (${row.reason})`, await shownAfterMs(row));
@@ -110,33 +100,36 @@ describeUnless(whyNoNodeNetwork(), "a farm whose users do what its conditions as
     expect(
       [...times].filter(([, ms]) => ms > limit).map(([name, ms]) => `${name}: ${ms} of ${limit} ms`),
     ).toEqual([]);
-    const untilWell = async (row: Row) => expect(await isWell(row), row.name).toBe(true);
-    await Promise.all(
-      rows
-        .filter(({ becomesWell }) => becomesWell !== false)
-        .map((row) => until(() => untilWell(row), { everyMs: 250 })),
-    );
+    await Promise.all(rows.filter(({ becomesWell }) => becomesWell !== false).map(untilWell));
   });
 });
-
-interface WithStatus extends KubeObject {
-  readonly status?:
-    | (Shown & {
-        readonly phase?: string | undefined;
-        readonly conditions?:
-          | readonly Pick<Condition, "type" | "status" | "reason" | "message">[]
-          | undefined;
-      })
-    | undefined;
-}
 
 interface Shown {
   readonly reason?: string | undefined;
   readonly message?: string | undefined;
 }
 
-/** That of the object that shows whether the row is well; a replica's is its service. */
-function kindOf(kind: Row["kind"]): Kind<WithStatus> {
-  if (kind === "Host") return HOSTS;
-  return kind === "Model" || kind === "Prefetched" ? MODELS : INFERENCE_SERVICES;
+/** Reason and message, where the row has them. */
+function shownBy({ kind }: Row, found: Untyped): Shown | undefined {
+  if (kind === "Model" || kind === "InferenceService") return found?.status;
+  const wanted = kind === "Host" ? "Ready" : kind;
+  return found?.status?.conditions?.find(({ type }: Condition) => type === wanted);
+}
+
+function isWell({ kind }: Row, found: Untyped): boolean {
+  const wanted = kind === "Prefetched" ? kind : "Ready";
+  const condition = found?.status?.conditions?.find(({ type }: Condition) => type === wanted);
+  return kind === "Host" || kind === "Prefetched"
+    ? condition?.status === "True"
+    : found?.status?.phase === "Ready";
+}
+
+function namespaceOf({ kind, namespace = NAMESPACE }: Row): string {
+  return kind === "Host" ? "" : namespace;
+}
+
+/** The kind whose object shows whether the row is well; for a replica, its service. */
+function wordOf({ kind }: Row): string {
+  if (kind === "Host") return "mbhost";
+  return kind === "Model" || kind === "Prefetched" ? "mdl" : "isvc";
 }

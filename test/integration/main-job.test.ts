@@ -18,6 +18,7 @@ import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { watchSlices } from "../bed/watch-slices.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { pacedTokens } from "../bed/pace.ts";
 
 const NAMES = ["left", "right"] as const;
 /** A signal sooner than this after the first is the same request. */
@@ -32,7 +33,7 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
   let on: System;
 
   beforeAll(async () => {
-    on = await startSystem();
+    on = await startSystem({ pace: true });
   });
 
   afterAll(() => on?.[Symbol.asyncDispose]());
@@ -120,7 +121,7 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
       const url = `http://${await on.services.clusterIp("stream")}:8080/v1/chat/completions`;
       let killed: Promise<void> | undefined;
       const answer = on.network.curlInside(
-        ["-N", "-m", "90", url, "-d", question({ max_tokens: 1500, stream: true })],
+        ["-N", "-m", "90", url, "-d", question({ max_tokens: pacedTokens(1_500), stream: true })],
         {
           timeoutMs: 100_000,
           onStdout: () => {
@@ -135,7 +136,7 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
       expect(code).toBe(0);
       const events = stdout.split("\n").filter((line) => line.startsWith("data: "));
       expect(events.at(-1)).toBe("data: [DONE]");
-      expect(events.length).toBeGreaterThan(1_000);
+      expect(events.length).toBeGreaterThan(pacedTokens(1_000));
       await on.services.untilReady("stream");
       expect((await on.services.replicaOf("stream")).status).toMatchObject({ pid, restarts: 0 });
       expect(isAlive(pid)).toBe(true);
@@ -254,7 +255,7 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
       // Frozen until the withdrawals have been seen: on any machine the streams are still on their way then.
       const streams = await Promise.all(
         engines.map(async (engine) => {
-          const begun = await stream(engine, 3_000);
+          const begun = await stream(engine, pacedTokens(3_000));
           process.kill(engine.pid, "SIGSTOP");
           return begun;
         }),
@@ -290,7 +291,7 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
     it("a second TERM brings their end nearer, and a TERM within a second of the first does not", async () => {
       await restartToStop();
       const engines = await enginesNow();
-      const streams = await Promise.all(engines.map((engine) => stream(engine, 120_000)));
+      const streams = await Promise.all(engines.map((engine) => stream(engine, pacedTokens(120_000))));
       const { pid } = on.farm.agent();
       const firstAt = performance.now();
       process.kill(pid, "SIGTERM");

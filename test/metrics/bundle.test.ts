@@ -5,9 +5,8 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/frame/metrics/families.ts";
-import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { startPart } from "../bed/part.ts";
-import { installRelease } from "../bed/release.ts";
+import { installRelease, freshBundle } from "../bed/release.ts";
 import { until } from "../bed/until.ts";
 import { parseExposition } from "./exposition.ts";
 
@@ -16,8 +15,7 @@ let program = "";
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "mb-bundle-"));
-  const bundle = path.join(folder, "bundle");
-  await bundleInto(bundle);
+  const bundle = await freshBundle(path.join(folder, "bundle"));
   program = installRelease(path.join(folder, "release"), "0.1.0-test", bundle).program;
 });
 afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));

@@ -1,18 +1,6 @@
 /** A machine to install on: a root folder, replayed commands that really run the agent, and releases made from this checkout. */
 import { execFileSync } from "node:child_process";
-import {
-  chmodSync,
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { build } from "esbuild";
@@ -34,6 +22,10 @@ export const STATE = "usr/local/var/metalbridge";
 export const LABEL = "dev.metalbridge.agent";
 /** On a busy machine an agent takes seconds to start. */
 export const PATIENT = ["--timeout-seconds", "90"];
+/** As every program of `npm test`, without the flags that save memory. systemd starts its agents with them. */
+const { METALBRIDGE_IS_SMALL } = process.env;
+const SMALL: Readonly<Record<string, string>> =
+  METALBRIDGE_IS_SMALL === undefined ? {} : { METALBRIDGE_IS_SMALL };
 /** What is tested here changes owners. */
 export const isRoot = process.geteuid?.() === 0;
 
@@ -89,7 +81,7 @@ export async function startMachine({
   chmodSync(root, 0o755);
   const directory = startDirectory();
   const { idsOf } = directory;
-  const launchd = startLaunchd({ idsOf, ...options });
+  const launchd = startLaunchd({ idsOf, ...options, env: { ...SMALL, ...options.env } });
   const systemd = startSystemd({ folder: path.join(root, "etc/systemd/system"), idsOf, ...options });
   const replayed = await replayCommands({
     ...directory.commands,
@@ -98,7 +90,7 @@ export async function startMachine({
     systemctl: systemd.systemctl,
     ...commands,
   });
-  const env = { PATH: `${replayed.bin}:/usr/bin:/bin`, HOME: path.join("/", "home", "me") };
+  const env = { PATH: `${replayed.bin}:/usr/bin:/bin`, HOME: path.join("/", "home", "me"), ...SMALL };
   const program: Machine["program"] = (release, args, { uid, env: more } = {}) =>
     runProgram(path.join(release, "bin", "metalbridge"), args, { env: { ...env, ...more }, uid });
   const run: Machine["run"] = (release, args, options) =>

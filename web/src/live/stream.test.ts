@@ -269,6 +269,26 @@ test("a page that is left keeps its rows for 30 s, so that the way back is insta
   expect(announced.at(-1)).toBe(JSON.stringify({ topics: ["hosts"] }));
 });
 
+test("the next page with a topic that was refused shows the refusal, which the server sends once", async () => {
+  const { stream, outbox, newest, takeTopics } = openStream();
+  await settled();
+  await newest().hello();
+  const refusal = { code: "ApiForbidden", message: "You may not list hosts." };
+  await newest().send({ event: "refused", data: { topic: "hosts", ...refusal } });
+  const refused = { topic: "hosts", isAll: true, set: [], gone: [], refusal };
+  expect(takeTopics()).toEqual([refused]);
+  stream.show(outbox, ["models"]);
+  stream.show(outbox, ["models", "hosts"]);
+  await settled();
+  expect(takeTopics()).toEqual([refused]);
+  await newest().send(rows([["host/a", 1]], { isAll: true }));
+  takeTopics();
+  stream.show(outbox, ["models"]);
+  stream.show(outbox, ["hosts"]);
+  await settled();
+  expect(takeTopics()).toEqual([{ topic: "hosts", isAll: true, set: [["host/a", 1]], gone: [] }]);
+});
+
 test("a stream that the server does not know any more is opened again with all topics", async () => {
   const { stream, outbox, connections, answers, newest } = openStream();
   await settled();

@@ -1,12 +1,6 @@
 /** The connection to the server: keeps it, and keeps the rows of all topics that some page shows. */
 import { createParser } from "eventsource-parser";
-import {
-  type ApiRefusal,
-  CONSOLE_HEADER,
-  CONSOLE_PATH,
-  type RowsEvent,
-  type Topic,
-} from "../../../src/console/protocol.ts";
+import { type ApiRefusal, CONSOLE_HEADER, CONSOLE_PATH, type RowsEvent, type Topic } from "../../../src/console/protocol.ts";
 import type { LinkState } from "./messages.ts";
 import type { Outbox } from "./outbox.ts";
 
@@ -27,6 +21,8 @@ export class LiveStream {
   readonly #rows = new Map<Topic, Map<string, unknown>>();
   /** Rows that replace those of a topic once all of them have arrived. */
   readonly #replacements = new Map<Topic, Map<string, unknown>>();
+  /** The server sends each once, also for a topic that a later page shows again. */
+  readonly #refusals = new Map<Topic, ApiRefusal>();
   readonly #lastShown = new Map<Topic, number>();
   #link: LinkState = { at: "connecting" };
   #serverAheadMs = 0;
@@ -60,8 +56,10 @@ export class LiveStream {
     outbox.topics = new Set(topics);
     for (const topic of before) if (!outbox.topics.has(topic)) outbox.forget(topic);
     for (const topic of topics) {
-      const rows = this.#rows.get(topic);
-      if (!before.has(topic) && rows !== undefined) outbox.replaceRows(topic, rows);
+      if (before.has(topic)) continue;
+      const [rows, refusal] = [this.#rows.get(topic), this.#refusals.get(topic)];
+      if (refusal !== undefined) outbox.refuse(topic, refusal);
+      else if (rows !== undefined) outbox.replaceRows(topic, rows);
     }
     outbox.flush();
     void this.#announce();
@@ -78,6 +76,7 @@ export class LiveStream {
   forget(): void {
     this.#rows.clear();
     this.#replacements.clear();
+    this.#refusals.clear();
     for (const outbox of this.#outboxes) {
       // No rows would mean that the objects were deleted.
       for (const topic of outbox.topics) outbox.refuse(topic, SIGNED_OUT);
@@ -173,6 +172,7 @@ export class LiveStream {
         }
         this.#rows.delete(topic);
         this.#replacements.delete(topic);
+        this.#refusals.set(topic, refusal);
         for (const outbox of this.#showing(topic)) outbox.refuse(topic, refusal);
         return;
       }
@@ -181,6 +181,7 @@ export class LiveStream {
 
   /** A table that is shown keeps its rows until all new ones have arrived; an empty one fills. */
   #receiveRows({ topic, isAll = false, hasMore = false, set, gone }: RowsEvent): void {
+    this.#refusals.delete(topic);
     const shown = this.#rows.get(topic) ?? new Map<string, unknown>();
     if (isAll) this.#replacements.set(topic, new Map());
     const replacement = this.#replacements.get(topic);
@@ -233,6 +234,7 @@ export class LiveStream {
       this.#lastShown.delete(topic);
       this.#rows.delete(topic);
       this.#replacements.delete(topic);
+      this.#refusals.delete(topic);
     }
     return [...this.#lastShown.keys()].sort();
   }

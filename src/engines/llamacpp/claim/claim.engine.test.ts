@@ -74,7 +74,7 @@ describe.skipIf(program === "")("the claim against the buffers that llama-server
   test("embedding wants the result of every token and no logits", async () => {
     await using folder = await temporaryFolder();
     const path = join(folder.path, "model.gguf");
-    await writeSparseModel(path, { ...llama, vocabulary: 152_064 });
+    await writeSparseModel(path, { ...llama, vocabulary: 64_000 });
     const settings = { mode: "embedding", contextSize: 8192, parallelSlots: 16, uBatchSize: 1024 } as const;
     const claim = estimateClaim((await readGguf(path)).summary, settings);
     const printed = await measureBuffers(program, path, settings, {
