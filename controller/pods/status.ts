@@ -29,6 +29,7 @@ export function planPodsStatus(input: PodsStatusInput, nowIso: string): Inferenc
     observedGeneration: service.metadata.generation,
     mode: service.spec.mode ?? "chat",
     runtime: resolution.at === "resolved" ? resolution.runtime : service.spec.runtime,
+    inheritedSettings: (resolution.at === "resolved" ? resolution : service.status)?.inheritedSettings,
     model: servedModelOf(service, model),
     ...revisionsOf(input, verdict),
     replicas: pods.live,

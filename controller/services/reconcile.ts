@@ -130,8 +130,7 @@ async function applyStep(ports: ServicePorts, pass: Pass, run: PassRun, step: Pa
       await ports.apply(step.steps);
       return;
     case "scale": {
-      const { runtime } = resultOf(run).status;
-      const scaling = planScaling(ports, pass.idle.live, { on: chosen.on, runtime });
+      const scaling = planScaling(ports, pass.idle.live, { on: chosen.on, status: resultOf(run).status });
       run.conditions.push(...scaling.report(await applyCounted(ports, run, scaling.steps)));
       return;
     }

@@ -95,7 +95,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
   const { metadata, spec, status } = service;
   const { namespace = "default", name, creationTimestamp = "" } = metadata;
   const runtime = status?.runtime ?? spec.runtime;
-  const effective = effectiveSpec(spec, runtime);
+  const effective = effectiveSpec(service, runtime);
   const endpoints = slices.flatMap(readyEndpoints);
   const paths = (runtime === undefined ? undefined : engineDescription(runtime))?.apiPaths ?? [];
   return {

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
+import { inferenceServiceSpecSchema, inferenceServiceSchema } from "../api/inference-service/index.ts";
 import { ENGINES, engineDescription } from "../engines/registry.ts";
 import { argumentsAsSettings, schemaOfSetting } from "./arguments.ts";
+import { effectiveSpec } from "./effective-spec.ts";
 
 type Runtime = (typeof ENGINES)[number]["runtime"];
 
@@ -46,7 +47,40 @@ const settings: readonly [Runtime, string[], object, object?][] = [
   ["llamacpp", ["--draft-max", "16"], { speculativeDecoding: { type: "draft", nDraftMax: 16 } }, withDraft],
   ["llamacpp", ["-c", "4096", "-c", "8192"], { contextSize: 8192 }],
   ["llamacpp", ["-c", "4096"], { contextSize: 4096 }, { contextSize: 4096 }],
+  // Values that only the other field for them takes.
+  ["llamacpp", ["-ctk", "bf16", "-ctv", "q8_0"], { cacheTypeCustomK: "bf16", cacheTypeV: "q8_0" }],
+  ["llamacpp", ["-ctk", "bf16", "-ctk", "q8_0"], { cacheTypeK: "q8_0" }],
+  ["llamacpp", ["--spec-type", "ngram-mod"], { speculativeDecoding: { type: "ngram-mod" } }],
+  ["llamacpp", ["--spec-type", "draft-mtp"], { speculativeDecoding: { type: "mtp" } }],
   ["omlx", ["--max-concurrent-requests", "8"], { parallelSlots: 8 }],
+  ["vllm", ["--max-num-seqs=16"], { parallelSlots: 16 }],
+  ["vllm", ["--max-num-seqs", "16", "--max-num-seqs", "32"], { parallelSlots: 32 }],
+  ["vllm", ["--kv-cache-dtype", "fp8_e5m2"], { vllmConfig: { kvCacheDtype: "fp8_e5m2" } }],
+  ["vllm", ["--kv-cache-dtype=fp8"], { vllmConfig: { kvCacheCustomDtype: "fp8" } }],
+  ["vllm", ["--kv-cache-dtype", "auto"], { vllmConfig: {} }],
+  [
+    "vllm",
+    ["--kv_cache_dtype", "fp8_e4m3"],
+    { vllmConfig: { kvCacheDtype: "fp8_e4m3", dtype: "float16" } },
+    { vllmConfig: { dtype: "float16" } },
+  ],
+  [
+    "vllm",
+    ["--no-enable-prefix-caching", "--enable-expert-parallel", "-q", "awq"],
+    { vllmConfig: { enablePrefixCaching: false, enableExpertParallel: true, quantization: "awq" } },
+  ],
+  [
+    "sglang",
+    ["--trust-remote-code", "--kv-cache-dtype", "fp8_e5m2", "--max-running-requests", "16", "--dp", "2"],
+    {
+      sglangConfig: { trustRemoteCode: true, kvCacheDtype: "fp8_e5m2", maxRunningRequests: 16 },
+      extraArgs: ["--dp", "2"],
+    },
+  ],
+  ["sglang", ["--chat-template", "chatml"], { sglangConfig: { chatTemplate: "chatml" } }],
+  ["tgi", ["--max-batch-size", "16"], { parallelSlots: 16 }],
+  ["tensorrt-llm", ["--max_batch_size", "16"], { parallelSlots: 16 }],
+  ["personaplex", ["--quantize-4bit"], { personaPlexConfig: { quantize4Bit: true } }],
   ["vllm", ["--max-model-len", "4096"], { vllmConfig: { maxModelLen: 4096, kvCacheDtype: "auto" } }],
   [
     "vllm",
@@ -65,6 +99,17 @@ const settings: readonly [Runtime, string[], object, object?][] = [
 test.each(settings)("%s: %j are settings", (runtime, extraArgs, expected, given = {}) => {
   const mapped = argumentsAsSettings(spec({ ...given, extraArgs }), runtime);
   expect(mapped.spec).toEqual(spec({ ...given, ...expected }));
+});
+
+test.each<[Runtime, object, string[]]>([
+  // The slots would divide the context that a request may use.
+  ["vllm", { contextSize: 32_768 }, ["--max-num-seqs", "16"]],
+  ["tgi", { contextSize: 32_768 }, ["--max-batch-size=16"]],
+  ["tensorrt-llm", { contextSize: 32_768 }, ["--max_batch_size", "16"]],
+  ["sglang", { chatTemplate: "{{ x }}" }, ["--chat-template", "chatml"]],
+])("%s with %j keeps %j", (runtime, given, extraArgs) => {
+  const kept = spec({ ...given, extraArgs });
+  expect(argumentsAsSettings(kept, runtime)).toEqual({ spec: kept, notes: [] });
 });
 
 test("a note names each argument, and one of the default leaves its setting out", () => {
@@ -88,6 +133,8 @@ test.each<[Runtime, string[]]>([
   // An engine without an allow-list gets what its setting does not take.
   ["vllm", ["--max-model-len", "4k", "--port", "1"]],
   ["tensorrt-llm", ["--max_seq_len", "512"]],
+  ["vllm", ["--max-num-seqs", "256", "--max-model-len=", "--kv-cache-dtype", ""]],
+  ["tgi", ["--max-concurrent-requests", "8"]],
   ["generic", ["-c", "512"]],
 ])("%s: %j stay as they are", (runtime, extraArgs) => {
   const given = spec({ extraArgs });
@@ -131,6 +178,62 @@ test.each<[Runtime, object, string[], string]>([
   ["llamacpp", { flashAttention: false }, ["-ctv", "q8_0"], "needs flash attention"],
   ["llamacpp", {}, ["-c", "0"], "-c 0 has no value that spec.contextSize takes"],
   ["llamacpp", {}, ["-c"], "-c has no value that spec.contextSize takes"],
+  ["llamacpp", {}, ["--ctx-size="], "--ctx-size= has no value that spec.contextSize takes"],
+  ["llamacpp", {}, ["-c", ""], "-c  has no value that spec.contextSize takes"],
+  ["llamacpp", {}, ["--flash-attn="], "--flash-attn= has no value that spec.flashAttention takes"],
+  ["llamacpp", {}, ["-fa", ""], "-fa  has no value that spec.flashAttention takes"],
+  ["llamacpp", {}, ["--jinja="], "--jinja= has no value that spec.jinja takes"],
+  ["llamacpp", {}, ["--jinja=false"], "--jinja=false has no value that spec.jinja takes"],
+  ["llamacpp", {}, ["--override-kv="], "--override-kv= has no value that spec.metadataOverrides takes"],
+  [
+    "llamacpp",
+    {},
+    Array.from({ length: 65 }, () => ["--override-kv", "a=int:1"]).flat(),
+    "has more entries than spec.metadataOverrides takes",
+  ],
+  [
+    "llamacpp",
+    { cacheTypeK: "q8_0" },
+    ["-ctk", "bf16"],
+    'extraArgs: -ctk bf16 contradicts spec.cacheTypeK, which is "q8_0": remove one of the two',
+  ],
+  [
+    "llamacpp",
+    { cacheTypeCustomK: "bf16" },
+    ["-ctk", "q8_0"],
+    'contradicts spec.cacheTypeCustomK, which is "bf16"',
+  ],
+  [
+    "vllm",
+    { vllmConfig: { kvCacheDtype: "fp8_e5m2" } },
+    ["--kv-cache-dtype", "fp8_e4m3"],
+    'contradicts spec.vllmConfig.kvCacheDtype, which is "fp8_e5m2"',
+  ],
+  ["vllm", { parallelSlots: 8 }, ["--max-num-seqs", "16"], "contradicts spec.parallelSlots, which is 8"],
+  [
+    "vllm",
+    { parallelSlots: 8, contextSize: 8192 },
+    ["--max-num-seqs", "16"],
+    "contradicts spec.parallelSlots, which is 8",
+  ],
+  [
+    "llamacpp",
+    {},
+    ["--rope-scaling", "yarn", "--rope-scale", "0"],
+    "ropeScaling.factor must be greater than 0",
+  ],
+  [
+    "llamacpp",
+    { ropeScaling: { type: "linear" } },
+    ["--yarn-orig-ctx", "4096"],
+    "extraArgs: --yarn-orig-ctx 4096: ropeScaling.originalContext goes only with type yarn or longrope",
+  ],
+  [
+    "llamacpp",
+    { mode: "embedding" },
+    ["--spec-type", "ngram-mod"],
+    "spec.speculativeDecoding needs spec.mode chat",
+  ],
   ["llamacpp", {}, ["-fa", "maybe"], "-fa maybe has no value that spec.flashAttention takes"],
   [
     "llamacpp",
@@ -168,6 +271,23 @@ test("arguments of a BackendRuntime and of a flavor yield to settings, and notes
     "args of flavor a100: -ngl 9 is set as gpuLayers",
     "extraArgs: -np 2 is set as parallelSlots",
   ]);
+});
+
+test("settings in inherited arguments are listed by their paths, without those of the service and defaults", () => {
+  const args = ["-c", "4096", "-fa", "auto", "--rope-scaling", "yarn", "-np", "2", "-ub", "64"];
+  const inherited = [{ origin: "args of BackendRuntime mine", count: 6 }];
+  const given = spec({ contextSize: 8192, extraArgs: args });
+  const { inheritedSettings } = argumentsAsSettings(given, "llamacpp", inherited);
+  expect(inheritedSettings).toEqual({ "ropeScaling.type": "yarn" });
+  const { status } = inferenceServiceSchema.parse({
+    metadata: { name: "chat" },
+    spec: { modelRef: "tiny" },
+    status: {
+      inheritedSettings: { "ropeScaling.type": "yarn", "ropeScaling.factor": "2", contextSize: 512 },
+    },
+  });
+  const effective = effectiveSpec({ spec: spec({ extraArgs: ["-c", "1024"] }), status }, "llamacpp");
+  expect(effective).toEqual(spec({ contextSize: 1024, ropeScaling: { type: "yarn", factor: "2" } }));
 });
 
 test("an error names the origin of the argument", () => {

@@ -2,16 +2,10 @@
 import { z } from "zod";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
-import { type InferenceServiceSpec, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
+import { type InferenceServiceSpec, inferenceServiceSpecSchema, type InferenceServiceStatus } from "../api/inference-service/index.ts";
 import { speculativeDecodingOf } from "../api/inference-service/roles.ts";
 import { contradictionInSettings } from "../api/inference-service/rules.ts";
-import {
-  type ArgumentSetting,
-  type EngineArguments,
-  type InheritedArguments,
-  type ReadArgument,
-  readArguments,
-} from "../engines/contract/arguments.ts";
+import { type ArgumentSetting, type EngineArguments, type InheritedArguments, type ReadArgument, readArguments } from "../engines/contract/arguments.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { isDeepEqual } from "../util/deep-equal.ts";
 
@@ -19,9 +13,14 @@ export interface ArgumentsAsSettings {
   readonly spec: InferenceServiceSpec;
   /** One for each argument that is a setting now, for the condition SpecHonored. */
   readonly notes: readonly string[];
+  /** Settings in inherited arguments, by their paths, for readers that see the service only. */
+  readonly inheritedSettings?: InferenceServiceStatus["inheritedSettings"];
 }
 
 interface Setting {
+  readonly row: ArgumentSetting;
+  /** Path of the one of the row that takes the value. */
+  readonly setting: string;
   /** Undefined is the default of the engine. */
   readonly value: unknown;
   readonly argument: string;
@@ -37,12 +36,12 @@ export function argumentsAsSettings(
   const known = runtime && engineDescription(runtime)?.arguments;
   if (known === undefined || spec.extraArgs === undefined) return { spec, notes: [] };
   const kept: string[] = [];
-  const settings = new Map<string, Setting>();
+  const found = new Map<string, Setting>();
   for (const { origin, one } of argumentsIn(spec, inherited, known)) {
     const { entries, covered } = one;
     const read = covered && readValue(covered, one, origin);
     if (covered !== undefined && read !== undefined)
-      settings.set(covered.setting, joined(covered, settings.get(covered.setting), read));
+      found.set(covered.setting, joined(found.get(covered.setting), read));
     else if (covered !== undefined && known.isAllowList)
       throw refused(
         origin,
@@ -51,21 +50,29 @@ export function argumentsAsSettings(
     else kept.push(...entries);
   }
   if (kept.length === spec.extraArgs.length) return { spec, notes: [] };
-  const notes = [...settings].map(noteOf);
+  const settings = [...found.values()];
+  const notes = settings.map(noteOf);
   const extraArgs = kept.length === 0 ? undefined : kept;
   const merged = withSettings({ ...spec, extraArgs }, settings);
   requireRules(merged, settings);
-  return { spec: merged, notes };
+  return { spec: merged, notes, inheritedSettings: inheritedOf(settings) };
+}
+
+function inheritedOf(settings: readonly Setting[]): ArgumentsAsSettings["inheritedSettings"] {
+  const inherited = settings.filter(({ origin, value }) => origin !== OWN && value !== undefined);
+  if (inherited.length === 0) return undefined;
+  return Object.fromEntries(inherited.map(({ setting, value }) => [setting, value]));
 }
 
 /** The API server has checked only the fields that were set as such. */
-function requireRules(merged: InferenceServiceSpec, settings: ReadonlyMap<string, Setting>): void {
-  const contradiction = settings.size === 0 ? undefined : contradictionInSettings(merged);
+function requireRules(merged: InferenceServiceSpec, settings: readonly Setting[]): void {
+  const contradiction = settings.length === 0 ? undefined : contradictionInSettings(merged);
   if (contradiction === undefined) return;
-  throw refused([...settings.values()].map((one) => one.argument).join(" "), contradiction);
+  const origins = [...new Set(settings.map(({ origin }) => origin))].join(", ");
+  throw refused(origins, `${settings.map(({ argument }) => argument).join(" ")}: ${contradiction}`);
 }
 
-function noteOf([setting, { value, argument, origin }]: readonly [string, Setting]): string {
+function noteOf({ setting, value, argument, origin }: Setting): string {
   return `${origin}: ${argument} is ${value === undefined ? "the default without" : "set as"} ${setting}`;
 }
 
@@ -81,9 +88,11 @@ function* argumentsIn(
   let start = 0;
   for (const { origin, count } of [...inherited, { origin: OWN, count: extraArgs.length }]) {
     for (const one of readArguments(extraArgs.slice(start, start + count), known)) {
-      const { covered } = one;
-      const isSet = covered !== undefined && settingAt(spec, covered.setting) !== undefined;
-      if (origin === OWN || !isSet) yield { origin, one };
+      const { covered, entries } = one;
+      const isSet = covered !== undefined && givenFor(spec, covered) !== undefined;
+      const isKept = !isSet && covered?.unless !== undefined && settingAt(spec, covered.unless) !== undefined;
+      if (isKept) yield { origin, one: { entries } };
+      else if (origin === OWN || !isSet) yield { origin, one };
     }
     start += count;
   }
@@ -102,54 +111,79 @@ export function schemaOfSetting(path: string): z.ZodType | undefined {
 /** Undefined if the setting does not take the value. */
 function readValue(
   row: ArgumentSetting,
-  { entries, value = "" }: ReadArgument,
+  { entries, value }: ReadArgument,
   origin: string,
 ): Setting | undefined {
-  const argument = entries.join(" ");
-  if (row.words !== undefined && Object.hasOwn(row.words, value))
-    return { value: row.words[value], argument, origin };
+  const found = { row, setting: row.setting, argument: entries.join(" "), origin };
+  if (value !== "" && Object.hasOwn(row.words ?? {}, value ?? ""))
+    return { ...found, value: row.words?.[value ?? ""] };
+  if (value === undefined) return undefined;
   const candidates = row.isList ? [value.split(",")] : [...(value === "" ? [] : [Number(value)]), value];
-  const schema = schemaOfSetting(row.setting);
-  const index = candidates.findIndex((one) => schema?.safeParse(one).success);
-  return index < 0 ? undefined : { value: candidates[index], argument, origin };
+  for (const setting of [row.setting, ...(row.custom === undefined ? [] : [row.custom])]) {
+    const schema = schemaOfSetting(setting);
+    const index = candidates.findIndex((one) => schema?.safeParse(one).success);
+    if (index >= 0) return { ...found, setting, value: candidates[index] };
+  }
+  return undefined;
 }
 
 /** The last one counts, as on a command line. */
-function joined({ isList }: ArgumentSetting, before: Setting | undefined, now: Setting): Setting {
-  if (isList !== true || before === undefined) return now;
+function joined(before: Setting | undefined, now: Setting): Setting {
+  if (now.row.isList !== true || before === undefined) return now;
+  const argument = `${before.argument} ${now.argument}`;
   const value = [before, now].flatMap((one) => one.value);
-  return { ...now, value, argument: `${before.argument} ${now.argument}` };
+  if (schemaOfSetting(now.setting)?.safeParse(value).success !== true)
+    throw refused(now.origin, `${argument} has more entries than spec.${now.setting} takes: remove some`);
+  return { ...now, value, argument };
 }
 
-function withSettings(
-  spec: InferenceServiceSpec,
-  settings: ReadonlyMap<string, Setting>,
-): InferenceServiceSpec {
-  let merged: Readonly<Record<string, unknown>> = spec;
-  for (const [setting, { value, argument, origin }] of settings) {
-    const given = settingAt(spec, setting);
-    if (given !== undefined && !isDeepEqual(given, value))
+function withSettings(spec: InferenceServiceSpec, settings: readonly Setting[]): InferenceServiceSpec {
+  let merged = spec;
+  for (const { row, setting, value, argument, origin } of settings) {
+    const given = givenFor(spec, row);
+    if (given !== undefined && !isDeepEqual(given.value, value))
       throw refused(
         origin,
-        `${argument} contradicts spec.${setting}, which is ${JSON.stringify(given)}: remove one of the two`,
+        `${argument} contradicts spec.${given.setting}, which is ${JSON.stringify(given.value)}: remove one of the two`,
       );
-    const [field = "", part] = setting.split(".");
-    // A draft model alone is a type already.
-    const whole = merged[field] ?? (field === "speculativeDecoding" ? speculativeDecodingOf(spec) : {});
-    merged = { ...merged, [field]: part === undefined ? value : { ...(whole as object), [part]: value } };
+    merged = withSetting(merged, setting, value);
   }
-  for (const [setting, { argument, origin }] of settings) {
+  for (const { setting, argument, origin } of settings) {
     const [field = "", part] = setting.split(".");
     if (part === undefined) continue;
-    const complete = schemaOfSetting(field)?.safeParse(merged[field]);
+    const complete = schemaOfSetting(field)?.safeParse(settingAt(merged, field));
     if (complete?.success !== true)
       throw refused(origin, `${argument} is spec.${setting}, which needs spec.${field}.type: set it too`);
     merged = { ...merged, [field]: complete.data };
   }
-  return merged as InferenceServiceSpec;
+  return merged;
 }
 
-function settingAt(spec: InferenceServiceSpec, path: string): unknown {
+/** The spec with a value at the path of a setting. */
+export function withSetting(
+  spec: InferenceServiceSpec,
+  setting: string,
+  value: unknown,
+): InferenceServiceSpec {
+  const [field = "", part] = setting.split(".");
+  if (part === undefined) return { ...spec, [field]: value };
+  // A draft model alone is a type already.
+  const whole =
+    spec[field as keyof InferenceServiceSpec] ??
+    (field === "speculativeDecoding" ? speculativeDecodingOf(spec) : {});
+  return { ...spec, [field]: { ...(whole as object), [part]: value } };
+}
+
+/** The setting of the service that an argument would change, unless it is the default of the engine. */
+function givenFor(spec: InferenceServiceSpec, { setting, custom, words = {} }: ArgumentSetting) {
+  const other = custom === undefined ? undefined : settingAt(spec, custom);
+  if (custom !== undefined && other !== undefined) return { setting: custom, value: other };
+  const value = settingAt(spec, setting);
+  const isDefault = Object.hasOwn(words, String(value)) && words[String(value)] === undefined;
+  return value === undefined || isDefault ? undefined : { setting, value };
+}
+
+export function settingAt(spec: InferenceServiceSpec, path: string): unknown {
   const [field = "", part] = path.split(".");
   const value: unknown = spec[field as keyof InferenceServiceSpec];
   return part === undefined ? value : (value as Readonly<Record<string, unknown>> | undefined)?.[part];

@@ -1,15 +1,24 @@
 /** The spec of a service as its engine gets it, for readers that do not resolve the service. Pure. */
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
-import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
-import { argumentsAsSettings } from "./arguments.ts";
+import type { InferenceServiceSpec, InferenceService } from "../api/inference-service/index.ts";
+import { argumentsAsSettings, settingAt, withSetting } from "./arguments.ts";
 
-/** With the service's own arguments as settings, without those of its BackendRuntime. As it is if one of them is refused. */
+/** With the settings in arguments: those of the service, and those that its status has of its BackendRuntime and flavor. */
 export function effectiveSpec(
-  spec: InferenceServiceSpec,
+  { spec, status }: Pick<InferenceService, "spec" | "status">,
   runtime: Runtime | undefined,
 ): InferenceServiceSpec {
-  if (runtime === undefined || spec.extraArgs === undefined) return spec;
+  const inherited = Object.entries(status?.inheritedSettings ?? {});
+  return inherited.reduce(
+    (merged, [setting, value]) =>
+      settingAt(merged, setting) === undefined ? withSetting(merged, setting, value) : merged,
+    withOwnArguments(spec, runtime),
+  );
+}
+
+/** As it is if an argument is refused. */
+function withOwnArguments(spec: InferenceServiceSpec, runtime: Runtime | undefined): InferenceServiceSpec {
   try {
     return argumentsAsSettings(spec, runtime).spec;
   } catch (error) {

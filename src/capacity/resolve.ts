@@ -12,23 +12,19 @@ import type { ModelRole } from "../api/inference-service/model-refs.ts";
 import { isBeingDeleted } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
 import type { InheritedArguments } from "../engines/contract/arguments.ts";
-import { engineDescription } from "../engines/registry.ts";
+import { engineDescription, DEFAULT_HOST_ACCELERATOR, runtimesFor } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
-import { argumentsAsSettings } from "./arguments.ts";
+import { argumentsAsSettings, type ArgumentsAsSettings } from "./arguments.ts";
 import { argumentsOfBackend, type BackendRevision, withBackend } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { argumentsOfFlavor, withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import {
-  revisionContentOf,
-  type TemplateWithoutHost,
-  toReplicaModel,
-  toReplicaTemplate,
-} from "./template.ts";
+import { revisionContentOf, type TemplateWithoutHost, toReplicaModel, toReplicaTemplate, toEngineSettings } from "./template.ts";
 import type { Transport } from "./transport.ts";
+import type { EngineSettings } from "../api/engine-settings.ts";
 
 export interface Resolved {
   readonly at: "resolved";
@@ -40,6 +36,7 @@ export interface Resolved {
   readonly unhonored: readonly string[];
   /** Arguments that are honored as another field. */
   readonly notes: readonly string[];
+  readonly inheritedSettings?: ArgumentsAsSettings["inheritedSettings"];
   /** Reason why a request cannot use its full context. */
   readonly beyondTraining?: string;
 }
@@ -71,8 +68,8 @@ export interface ResolveInput extends NamedModels {
 }
 
 export function resolveService(input: ResolveInput): Resolution {
-  const { backend, earlier = [], replicas, hosts = [], params, transport } = input;
-  const service = withParams(input.service, params, backend);
+  const { backend, earlier = [], replicas, hosts = [], transport } = input;
+  const service = withParams(input);
   const [main, ...others] = listNamedModels(service.spec, input);
   const current = usableModel(main);
   if ("at" in current) return current;
@@ -90,36 +87,40 @@ export function resolveService(input: ResolveInput): Resolution {
   const companions = { draftModel: draft[0], projectorModel: projector[0], adapters };
   if (backend === undefined && service.spec.backendRuntime !== undefined) return backendNotFound(service);
   try {
-    const use = { on: "Hosts", format: formatOf(usable) } as const;
-    const spec = backend === undefined ? service.spec : withBackend(service.spec, backend, use);
-    const merged = { ...service, spec };
     const { probeOverrides: ownProbes } = service.spec;
-    const inherited = [
-      ...(backend === undefined ? [] : [argumentsOfBackend(service.spec, spec, backend)]),
-      argumentsOfFlavor(input.service.spec, service.spec),
-    ];
-    const parts = {
-      service: merged,
-      model: usable,
-      ...companions,
-      backend,
-      ownProbes,
-      inherited,
-      replicas,
-      transport,
-    };
+    const written = writtenFor(input, usable);
+    const parts = { ...written, model: usable, ...companions, backend, ownProbes, replicas, transport };
     return chosen(parts, hosts);
   } catch (error) {
     return blockedBy(error);
   }
 }
 
+type OnHosts = Pick<ResolveInput, "service" | "backend" | "params">;
+
+/** The settings of a service on hosts. Works for a Model whose source is not read yet. Throws MetalbridgeError. */
+export function settingsOnHosts(input: OnHosts, model: Model): EngineSettings {
+  const { service, inherited } = writtenFor(input, model);
+  const { runtime, mode = "chat" } = service.spec;
+  const format = formatOf(model);
+  const [first] = runtimesFor(format, DEFAULT_HOST_ACCELERATOR, mode);
+  const { spec } = argumentsAsSettings(service.spec, runtime ?? first, inherited);
+  return toEngineSettings(spec, { gguf: model.status?.gguf, gpuLayers: model.spec.hardware?.gpu?.layers });
+}
+
+/** The service with the settings of its flavor and BackendRuntime, and its arguments as they are written. Throws MetalbridgeError. */
+function writtenFor(input: OnHosts, model: Model): Pick<Usable, "service" | "inherited"> {
+  const { backend } = input;
+  const service = withParams(input);
+  const ofFlavor = argumentsOfFlavor(input.service.spec, service.spec);
+  if (backend === undefined) return { service, inherited: [ofFlavor] };
+  const spec = withBackend(service.spec, backend, { on: "Hosts", format: formatOf(model) });
+  const inherited = [argumentsOfBackend(service.spec, spec, backend), ofFlavor];
+  return { service: { ...service, spec }, inherited };
+}
+
 /** The service with the arguments of a flavor. */
-function withParams(
-  service: InferenceService,
-  params: Flavor["params"],
-  backend: BackendRevision | undefined,
-): InferenceService {
+function withParams({ service, params, backend }: OnHosts): InferenceService {
   if (params === undefined) return service;
   const { spec } = service;
   return { ...service, spec: { ...spec, ...withArguments(spec, params, backend?.spec.engine) } };
@@ -223,7 +224,7 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
     usable;
   const format = formatOf(model);
   const given = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
-  const { spec, notes } = argumentsAsSettings(given, runtime, inherited);
+  const { spec, notes, inheritedSettings } = argumentsAsSettings(given, runtime, inherited);
   const service = { ...usable.service, spec };
   const weightsOf = (one: Model) => toReplicaModel(one, formatOf(one));
   const gpuLayers = model.spec.hardware?.gpu?.layers;
@@ -255,6 +256,7 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
     // Probes of the BackendRuntime are for pods too, so only those of the service count.
     unhonored: unhonoredFields({ ...spec, probeOverrides: ownProbes }, "Hosts", runtime),
     notes,
+    inheritedSettings,
     beyondTraining: engineDescription(runtime)?.host?.claims.contextWarning(gguf, template.engine),
   };
 }

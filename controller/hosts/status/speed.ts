@@ -1,12 +1,9 @@
 /** The condition SpeedKnown: whether placement knows how fast each candidate host runs the model. Pure. */
 import type { ConditionUpdate } from "../../../src/api/conditions.ts";
-import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { Host } from "../../../src/api/host.ts";
-import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { speedsByClass, subjectOf } from "../../../src/capacity/benchmark/subject.ts";
 import { deviceClassOfHost } from "../../../src/capacity/devices/host.ts";
-import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 import { isAllowedBy } from "../../../src/capacity/placement/filters.ts";
 import { hostSpeed } from "../../../src/capacity/placement/machine.ts";
 import { engineDescription, requiredRuntimeName } from "../../../src/engines/registry.ts";
@@ -14,6 +11,7 @@ import { publicSource } from "../../../src/models/source/parse.ts";
 import { compareText } from "../../../src/util/text.ts";
 import { unresolved } from "../../frame/service/phase.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
+import type { Resolved } from "../../../src/capacity/resolve.ts";
 
 const MAX_NAMED = 5;
 
@@ -51,7 +49,7 @@ export function speedKnown({ observed, resolution }: ServiceDraft): ConditionUpd
   // The live rate comes from the same counters as the number of requests.
   const isLive = engineDescription(template.runtime)?.host?.reportsRequests === true;
   const live = isLive ? "; requests to a replica there also supply it" : "";
-  const message = `speed unknown on ${named.join(", ")}${more}: ${supplyText(model, service, template.runtime)}${live}`;
+  const message = `speed unknown on ${named.join(", ")}${more}: ${supplyText(model, template)}${live}`;
   return { type, status: "False", reason: "SpeedUnmeasured", message };
 }
 
@@ -59,12 +57,11 @@ function classText(host: Host): string {
   return `(${deviceClassOfHost(host) ?? "chip not reported"})`;
 }
 
-function supplyText(model: Model | undefined, { spec }: InferenceService, runtime: Runtime): string {
+function supplyText(model: Model | undefined, { runtime, engine }: Resolved["template"]): string {
   if (model?.spec.benchmark?.enabled === false)
     return "benchmarks of its Model are disabled (spec.benchmark.enabled)";
   if (engineDescription(runtime)?.host?.benchmarkTool === undefined)
     return `runtime ${runtime} has no benchmark on hosts`;
-  if ((effectiveSpec(spec, runtime).tensorOverrides ?? []).length > 0)
-    return "services with tensorOverrides are not benchmarked";
+  if ((engine.tensorOverrides ?? []).length > 0) return "services with tensorOverrides are not benchmarked";
   return "a benchmark of this device class is pending";
 }

@@ -1,24 +1,13 @@
 /** Plans the complete status of a service on hosts. Fields that are absent are cleared. Pure. */
 
-import {
-  ANNOTATION_PLACEMENT_REASON,
-  ANNOTATION_PLACEMENT_SCORE,
-  LABEL_SERVICE,
-} from "../../../src/api/group.ts";
+import { ANNOTATION_PLACEMENT_REASON, ANNOTATION_PLACEMENT_SCORE, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus, ServicePlacement } from "../../../src/api/inference-service/index.ts";
 import { defined } from "../../../src/util/defined.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { serviceUrlOf } from "../../frame/owned/kube-service.ts";
 import { servedModelOf } from "../../frame/service/served-model.ts";
 import { hostsConditions } from "./conditions.ts";
-import {
-  currentlyPreempted,
-  filledSlotCount,
-  type HostsStatusFacts,
-  type HostsStatusInput,
-  readyCount,
-  statusFacts,
-} from "./facts.ts";
+import { currentlyPreempted, filledSlotCount, type HostsStatusFacts, type HostsStatusInput, readyCount, statusFacts } from "./facts.ts";
 import { hintsFor } from "./hints.ts";
 import { phaseOf } from "./phase.ts";
 import { effectivePriority } from "./priority.ts";
@@ -57,11 +46,13 @@ export function planStatus(input: HostsStatusInput, nowIso: string): InferenceSe
   });
 }
 
-function modelOf({ draft }: HostsStatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
-  const { service, model } = draft.observed;
-  const runtime =
-    draft.resolution.at === "resolved" ? draft.resolution.template.runtime : service.spec.runtime;
-  return { model: servedModelOf(service, model), runtime };
+function modelOf({
+  draft: { observed, resolution },
+}: HostsStatusFacts): Pick<InferenceServiceStatus, "model" | "runtime" | "inheritedSettings"> {
+  const { service, model } = observed;
+  const runtime = resolution.at === "resolved" ? resolution.template.runtime : service.spec.runtime;
+  const { inheritedSettings } = (resolution.at === "resolved" ? resolution : service.status) ?? {};
+  return { model: servedModelOf(service, model), runtime, inheritedSettings };
 }
 
 function placementOf(facts: HostsStatusFacts): ServicePlacement {

@@ -12,25 +12,12 @@ import { parseBenchmarkReport } from "../../../src/capacity/benchmark/measuremen
 import { formatOf } from "../../../src/capacity/resolve.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import { JOBS } from "../../../src/kube/kinds.ts";
-import type {
-  Container,
-  ContainerStatus,
-  Job,
-  Node,
-  Pod,
-  PodTemplate,
-} from "../../../src/kube/workload-objects.ts";
+import type { Container, ContainerStatus, Job, Node, Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { jobEndOf, newestFirst } from "../../models/cache/job.ts";
 import type { PodsSettings } from "../../pods/workload/contract.ts";
 import { weightsFilledByPods } from "../../pods/workload/ephemeral.ts";
-import {
-  MANAGED,
-  namespaceOf,
-  ownedBy,
-  shortName,
-  weightsOnVolume,
-} from "../../pods/workload/model-cache.ts";
+import { MANAGED, namespaceOf, ownedBy, shortName, weightsOnVolume } from "../../pods/workload/model-cache.ts";
 import { HOSTNAME_LABEL } from "../../pods/workload/mount-affinity.ts";
 import { UNPRIVILEGED, WITHOUT_MESH } from "../../pods/workload/one-shot-pod.ts";
 import { priorityClassName } from "../../pods/workload/priorities.ts";
@@ -59,7 +46,7 @@ const KEPT_FIELDS = [
 ] as const satisfies readonly (keyof InferenceService["spec"])[];
 
 /** Settings that change the speed of a request, or its memory and with it the node. */
-export const KEPT_SETTINGS = [...SPEED_SETTINGS, "cacheTypeCustomK", "cacheTypeCustomV"] as const;
+const KEPT_SETTINGS = [...SPEED_SETTINGS, "cacheTypeCustomK", "cacheTypeCustomV"] as const;
 
 export interface JobOrder {
   /** Key of the result. */

@@ -21,7 +21,7 @@ import { imageOf } from "../../pods/workload/images.ts";
 import { areTolerated, nodeAdmits } from "../../pods/workload/node-admission.ts";
 import { tolerationsOf } from "../../pods/workload/pod.ts";
 import { runtimeOf, withPodBackend } from "../../pods/workload/resolve.ts";
-import { buildOfImage, KEPT_SETTINGS } from "./job.ts";
+import { buildOfImage } from "./job.ts";
 
 export interface ClassedHost {
   readonly host: Host;
@@ -345,9 +345,8 @@ function engineInPod(
     const { image: named, backendRuntime: { version } = {} } = any.spec;
     const image = imageOf({ runtime, pod, accelerator, named, version, settings });
     // A Job has no BackendRuntime.
-    const own = effectiveSpec(given.spec, runtime);
-    const ofKey = Object.fromEntries(KEPT_SETTINGS.map((name) => [name, own[name]]));
-    const spec = backend === undefined ? own : { ...any.spec, ...ofKey, image };
+    const merged = effectiveSpec({ ...service, spec: any.spec }, runtime);
+    const spec = backend === undefined ? merged : { ...merged, image };
     const measured = service && { ...service, spec };
     const tolerations = tolerationsOf(any.spec, gpus);
     const build = buildOfImage(image);

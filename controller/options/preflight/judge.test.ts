@@ -7,6 +7,7 @@ import { inferenceServiceSchema } from "../../../src/api/inference-service/index
 import { modelSchema } from "../../../src/api/model.ts";
 import type { Node } from "../../../src/kube/workload-objects.ts";
 import { type PreflightInput, preflightService } from "./judge.ts";
+import { backendRuntimeSchema } from "../../../src/api/backend-runtime.ts";
 
 const GIB = 1024 ** 3;
 const { records } = readCatalog(
@@ -149,6 +150,22 @@ test("the catalog is used while the header is not read", () => {
   const unread = { model: model("metal", null), hosts: [host("mac-1", 16)] };
   expect(judge(unread)).toMatchObject({ at: "nowhere", message: expect.stringMatching(/^needs [34]\d/) });
   expect(judge({ ...unread, hosts: [host("big", 128)] })).toEqual({ at: "fits", on: "big" });
+});
+
+test("the context in an argument counts for a Model that is not read yet", () => {
+  const unread = { model: model("metal", null), hosts: [host("mac-1", 52)] };
+  expect(judge({ ...unread, service: service({ contextSize: 4096 }) })).toMatchObject({ at: "fits" });
+  const extraArgs = ["-c", "32768"];
+  const own = service({ contextSize: undefined, extraArgs });
+  expect(judge({ ...unread, service: own })).toMatchObject({ at: "nowhere" });
+  const { spec } = backendRuntimeSchema.parse({
+    metadata: { name: "mine" },
+    spec: { engine: "llamacpp", recommendedConfigs: [{ name: "default", args: extraArgs }] },
+  });
+  const named = service({ contextSize: undefined, backendRuntime: { name: "mine" } });
+  expect(judge({ ...unread, service: named, backend: { name: "mine", spec } })).toMatchObject({
+    at: "nowhere",
+  });
 });
 
 test("a Model that failed is refused as it was before it failed", () => {

@@ -9,22 +9,15 @@ import type { Model } from "../../../src/api/model.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import type { HostFit } from "../../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type {
-  Fitness,
-  NodeRead,
-  ReplicaFit,
-  ReplicaNeed,
-  ReplicaScorer,
-} from "../../../src/capacity/fitness.ts";
+import type { Fitness, NodeRead, ReplicaFit, ReplicaNeed, ReplicaScorer } from "../../../src/capacity/fitness.ts";
 import { onHostsOf } from "../../../src/capacity/flavors/apply.ts";
 import { contradictionOf } from "../../../src/capacity/flavors/contradictions.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import type { NamedModels } from "../../../src/capacity/named-models.ts";
 import { isAllowedBy } from "../../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../../src/capacity/placement/host-facts.ts";
-import { quantizationOfWeights } from "../../../src/capacity/resolve.ts";
+import { quantizationOfWeights, settingsOnHosts } from "../../../src/capacity/resolve.ts";
 import { placeReason, runsOn } from "../../../src/capacity/runs-on.ts";
-import { toEngineSettings } from "../../../src/capacity/template.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Node } from "../../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
@@ -166,8 +159,7 @@ function shortageOf({ name, fit, help }: Candidate) {
 /** Judges hosts like the scheduler, as if all were healthy and empty. Uses the catalog while the header is not read. */
 function onHosts(input: PreflightInput, model: Model, params?: Flavor["params"]): readonly Candidate[] {
   const { service, backend, draftModel, projectorModel, loraModels, hosts } = input;
-  const { gguf } = model.status ?? {};
-  const scorer = scorerFor(input, model, toEngineSettings(service.spec, { gguf }));
+  const scorer = scorerFor(input, model, settingsOnHosts({ service, backend, params }, model));
   try {
     const healthy = hosts.map(asIfHealthy);
     const models = { model, draftModel, projectorModel, loraModels };

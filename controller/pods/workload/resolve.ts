@@ -9,20 +9,14 @@ import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { ModelRole } from "../../../src/api/inference-service/model-refs.ts";
 import type { Model } from "../../../src/api/model.ts";
-import { argumentsAsSettings } from "../../../src/capacity/arguments.ts";
+import { argumentsAsSettings, type ArgumentsAsSettings } from "../../../src/capacity/arguments.ts";
 import { argumentsOfBackend, type BackendRevision, withBackend } from "../../../src/capacity/backend.ts";
 import type { KernelNeed, Loading } from "../../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../../src/capacity/honored.ts";
 import { listNamedModels, type NamedModels } from "../../../src/capacity/named-models.ts";
 import { isPartlyOffloaded } from "../../../src/capacity/offload.ts";
 import { kernelNeedOf } from "../../../src/capacity/quantization-kernels.ts";
-import {
-  type Blocked,
-  backendNotFound,
-  blockedBy,
-  formatOf,
-  usableModel,
-} from "../../../src/capacity/resolve.ts";
+import { type Blocked, backendNotFound, blockedBy, formatOf, usableModel } from "../../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../../src/capacity/template.ts";
 import type { InheritedArguments } from "../../../src/engines/contract/arguments.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../../src/engines/registry.ts";
@@ -30,15 +24,7 @@ import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import type { ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import { isPulledInPods, podSource, weightsOnNode } from "./cache-eligibility.ts";
-import type {
-  GroupWorkload,
-  MountedWeights,
-  PodFlavors,
-  PodsSettings,
-  Surroundings,
-  Workload,
-  WorkloadInput,
-} from "./contract.ts";
+import type { GroupWorkload, MountedWeights, PodFlavors, PodsSettings, Surroundings, Workload, WorkloadInput } from "./contract.ts";
 import { type DesiredPods, desiredPodsDigest, renderedFor, type Templates } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
@@ -80,6 +66,7 @@ export interface PodsResolved<W extends Surroundings = Workload> {
   readonly unhonored: readonly string[];
   /** What is honored in another field than it is set in. */
   readonly notes: readonly string[];
+  readonly inheritedSettings?: ArgumentsAsSettings["inheritedSettings"];
 }
 
 /** What one pod of a service requires of its node. */
@@ -181,7 +168,11 @@ function resolve<W extends Surroundings>(input: PodsInput, render: Render<W>): P
     const digest = desiredPodsDigest(found.desired);
     const kept = renderedFor(digest, input.revisions ?? []);
     const runtime = runtimeOf(written.service, model, kept?.runtime);
-    const { spec, notes } = argumentsAsSettings(written.service.spec, runtime, written.inherited);
+    const { spec, notes, inheritedSettings } = argumentsAsSettings(
+      written.service.spec,
+      runtime,
+      written.inherited,
+    );
     const service = { ...written.service, spec };
     const parts = { ...found.parts, service };
     const { workload, templates } = render(
@@ -194,7 +185,7 @@ function resolve<W extends Surroundings>(input: PodsInput, render: Render<W>): P
     const unhonored = unhonoredFields(service.spec, "Pods", runtime);
     const gpuCount = need.gpus;
     const rendered = { runtime, workload, revision, templates, digest };
-    return { at: "resolved", ...rendered, gpuCount, need, unhonored, notes };
+    return { at: "resolved", ...rendered, gpuCount, need, unhonored, notes, inheritedSettings };
   } catch (error) {
     return blockedBy(error);
   }

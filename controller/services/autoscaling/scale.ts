@@ -2,7 +2,7 @@
 import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Runtime } from "../../../src/api/fields/runtimes.ts";
-import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
 import { autoscalingWithBackend } from "../../../src/capacity/backend.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
@@ -26,18 +26,20 @@ export interface ScalingPlan {
   readonly report: (rejections: readonly Rejection[]) => readonly ConditionUpdate[];
 }
 
-/** `runtime` is undefined until it is chosen; an existing autoscaler then stays. */
+/** The status is that of the pass. Its runtime is undefined until it is chosen; an existing autoscaler then stays. */
 export function planScaling(
   ports: ScalingPorts,
   live: LiveService,
-  { on, runtime }: { readonly on: RunsOn; readonly runtime: Runtime | undefined },
+  { on, status }: { readonly on: RunsOn; readonly status: InferenceServiceStatus },
 ): ScalingPlan {
   const { service, own } = live;
+  const { runtime } = status;
   const isKnown = runtime !== undefined || on === "Hosts" || service.spec.autoscaling === undefined;
   const plan = isKnown
     ? planScaler({
         service: {
           ...service,
+          status,
           spec: { ...service.spec, autoscaling: autoscalingWithBackend(service.spec, live.backend, on) },
         },
         on,

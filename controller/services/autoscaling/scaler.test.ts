@@ -163,7 +163,7 @@ test("a service without metrics is scaled by the trigger of its configuration", 
   };
   const { steps } = planScaling(ports as never, { service, backend, own } as never, {
     on: "Pods",
-    runtime: "vllm",
+    status: { runtime: "vllm" },
   });
   const target = { type: "Utilization", averageUtilization: 50 };
   expect(steps).toMatchObject([

@@ -10,12 +10,7 @@ import { metadataOf } from "../../../src/api/owned.ts";
 import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import {
-  type AutoscalingSettings,
-  type ExternalMetricsOwner,
-  loadPath,
-  REQUESTS_METRIC,
-} from "../../frame/service/autoscaling.ts";
+import { type AutoscalingSettings, type ExternalMetricsOwner, loadPath, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
 export interface LoadGauges {
@@ -158,7 +153,7 @@ function defaultTriggers(input: ScalerInput, scaling: Autoscaling): readonly KED
 }
 
 function targetOfRequests({ service, runtime }: ScalerInput, { targetRequests }: Autoscaling): number {
-  return targetRequests ?? effectiveSpec(service.spec, runtime).parallelSlots ?? DEFAULT_REQUESTS;
+  return targetRequests ?? effectiveSpec(service, runtime).parallelSlots ?? DEFAULT_REQUESTS;
 }
 
 /** The reason why the controller does not know the number of requests. */

@@ -73,16 +73,19 @@ export type RuledSettings = Fields<
     number
   > &
   Fields<"flashAttention" | "jinja" | "kvUnified", boolean> &
-  Fields<"speculativeDecoding", Fields<"type", string>>;
+  Fields<"speculativeDecoding", Fields<"type", string>> &
+  Fields<"ropeScaling", RuledRopeScaling>;
 
-interface SettingRule {
+type RuledRopeScaling = Fields<"type" | "factor", string> & Fields<"originalContext", number>;
+
+interface SettingRule<Settings> {
   readonly rule: string;
   readonly message: string;
   /** The same rule, for settings that come from arguments, which the API server has not seen as settings. */
-  readonly isBroken: (settings: RuledSettings) => boolean;
+  readonly isBroken: (settings: Settings) => boolean;
 }
 
-const settingRules: readonly SettingRule[] = [
+const settingRules: readonly SettingRule<RuledSettings>[] = [
   {
     rule: "!has(self.uBatchSize) || self.uBatchSize <= (has(self.batchSize) ? self.batchSize : 2048)",
     message: "spec.uBatchSize must not be larger than spec.batchSize (2048 where it is absent)",
@@ -131,14 +134,28 @@ const settingRules: readonly SettingRule[] = [
   },
 ];
 
+const ruledRopeScaling: readonly SettingRule<RuledRopeScaling>[] = [
+  {
+    rule: "!has(self.factor) || double(self.factor) > 0.0",
+    message: "ropeScaling.factor must be greater than 0",
+    isBroken: ({ factor }) => factor !== undefined && Number(factor) <= 0,
+  },
+  {
+    rule: "!has(self.originalContext) || self.type != 'linear'",
+    message: "ropeScaling.originalContext goes only with type yarn or longrope",
+    isBroken: ({ originalContext, type }) => originalContext !== undefined && type === "linear",
+  },
+];
+
 /** The message of a rule that the settings break; undefined if they break none. */
 export function contradictionInSettings(settings: RuledSettings): string | undefined {
-  return settingRules.find(({ isBroken }) => isBroken(settings))?.message;
+  const broken = settingRules.find(({ isBroken }) => isBroken(settings));
+  return (broken ?? ruledRopeScaling.find(({ isBroken }) => isBroken(settings.ropeScaling ?? {})))?.message;
 }
 
 export const serviceRules = [
   ...modelRules,
-  ...settingRules.map(({ rule, message }) => ({ rule, message })),
+  ...settingRules.map(celOf),
   {
     rule: "!(has(self.revisionHistoryLimit) && has(self.rollout.revisionHistoryLimit))",
     message: "set only one of spec.revisionHistoryLimit and spec.rollout.revisionHistoryLimit",
@@ -162,16 +179,11 @@ export const serviceRules = [
   ...idleRules,
 ] as const;
 
-export const ropeScalingRules = [
-  {
-    rule: "!has(self.factor) || double(self.factor) > 0.0",
-    message: "ropeScaling.factor must be greater than 0",
-  },
-  {
-    rule: "!has(self.originalContext) || self.type != 'linear'",
-    message: "ropeScaling.originalContext goes only with type yarn or longrope",
-  },
-] as const;
+export const ropeScalingRules = ruledRopeScaling.map(celOf);
+
+function celOf({ rule, message }: Pick<SettingRule<unknown>, "rule" | "message">) {
+  return { rule, message };
+}
 
 function hasRole(role: ModelRole): string {
   return `has(self.modelRefs) && self.modelRefs.exists(one, ${isOfRole(role)})`;

@@ -10,6 +10,7 @@ import { flavorStatusSchema } from "../flavors.ts";
 import { LORA_ADAPTERS_MAX } from "../inference-replica.ts";
 import { MODEL_NAMES_MAX } from "./endpoint.ts";
 import { idleStatusSchema } from "./idle.ts";
+import { passThrough } from "../fields/kubernetes.ts";
 
 export const SERVICE_PHASES = [
   "Pending",
@@ -112,6 +113,9 @@ export const inferenceServiceStatusSchema = z.object({
     )
     .optional(),
   runtime: runtimeSchema.describe("Runtime in use: chosen automatically, or spec.runtime.").optional(),
+  inheritedSettings: passThrough(
+    "Settings of the service that arguments of its BackendRuntime or of its flavor determine, by their paths below spec, for example contextSize. A setting in spec counts instead.",
+  ).optional(),
   model: z
     .object({
       name: z.string().max(253).describe("Name of the Model.").optional(),

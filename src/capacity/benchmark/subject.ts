@@ -1,13 +1,6 @@
 /** The subject of a benchmark: the engine settings of a service that change the speed of a single request. Pure. */
 
-import {
-  BENCHMARK_RUNS,
-  BENCHMARK_TOKENS,
-  BENCHMARK_WARMUPS,
-  type BenchmarkPlan,
-  type BenchmarkResult,
-  type BenchmarkSettings,
-} from "../../api/benchmark.ts";
+import { BENCHMARK_RUNS, BENCHMARK_TOKENS, BENCHMARK_WARMUPS, type BenchmarkPlan, type BenchmarkResult, type BenchmarkSettings } from "../../api/benchmark.ts";
 import { defaultSpeedOf, SPEED_SETTINGS, speedSettingsOf } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Runtime } from "../../api/fields/runtimes.ts";
@@ -21,13 +14,7 @@ import { effectiveSpec } from "../effective-spec.ts";
 import { formatOf, quantizationOfWeights } from "../resolve.ts";
 import { platformOf, runsOn } from "../runs-on.ts";
 import { candidateRuntimes } from "../runtime-choice.ts";
-import {
-  type BenchmarkSubject,
-  type BenchmarkTable,
-  benchmarkKey,
-  modelContentOf,
-  resultFor,
-} from "./table.ts";
+import { type BenchmarkSubject, type BenchmarkTable, benchmarkKey, modelContentOf, resultFor } from "./table.ts";
 
 /** The engine that runs the Model; a host has no `gpusPerPod`. */
 export interface SubjectEngine {
@@ -51,12 +38,11 @@ const DEFAULTS: Readonly<Record<string, string | undefined>> = {
  */
 export function subjectOf(
   model: Model,
-  service: Pick<InferenceService, "spec"> | undefined,
+  service: Pick<InferenceService, "spec" | "status"> | undefined,
   { runtime, gpusPerPod, image }: SubjectEngine,
 ): BenchmarkSubject | undefined {
   const content = modelContentOf(model);
-  const spec: Partial<InferenceServiceSpec> =
-    service === undefined ? {} : effectiveSpec(service.spec, runtime);
+  const spec: Partial<InferenceServiceSpec> = service === undefined ? {} : effectiveSpec(service, runtime);
   const { mode = "chat" } = spec;
   const isReranker = model.status?.gguf?.ranking === true;
   if (content === undefined || mode !== "chat" || isReranker) return undefined;
@@ -73,8 +59,8 @@ export function subjectOf(
 }
 
 /**
- * Arguments of a BackendRuntime are like spec.extraArgs, which are part of the subject only where the service has them, but its image is like spec.image. With
- * the image of the runtime itself, which may have the prefix of a mirror, a service shares the result of those without BackendRuntime.
+ * The image of a BackendRuntime is like spec.image. With the image of the runtime itself, which may have the prefix of a mirror, a
+ * service shares the result of those without BackendRuntime.
  */
 function withImage(spec: Partial<InferenceServiceSpec>, runtime: Runtime, image = "") {
   if (spec.backendRuntime === undefined) return spec;

@@ -1,4 +1,5 @@
 /** Arguments of an engine that settings of a service cover, and how a list of arguments is read with them. Pure. */
+import { z } from "zod";
 
 /** Arguments in front of those of the service, which its settings override. */
 export interface InheritedArguments {
@@ -16,6 +17,10 @@ export interface ArgumentSetting {
   readonly words?: Readonly<Record<string, string | number | boolean | undefined>>;
   /** The value is a list with commas, and several arguments add to it. */
   readonly isList?: true;
+  /** Path of the setting for values that the first one does not take. It overrides the first one. */
+  readonly custom?: string;
+  /** A setting whose meaning this one would change: a service that has it keeps the argument. */
+  readonly unless?: string;
 }
 
 export interface EngineArguments {
@@ -27,13 +32,25 @@ export interface EngineArguments {
   readonly isAllowList?: true;
 }
 
-/** Arguments that are called as the fields of the engine's own section of a service. */
-export function argumentsOfConfig(section: string, names: string): EngineArguments {
-  const field = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
-  const rows = names
-    .split(" ")
-    .map((name) => [`--${name}`, { setting: `${section}.${field(name)}` }] as const);
-  return { settings: Object.fromEntries(rows) };
+/** The number of requests that an engine with one context for all of them serves at once. Slots would divide `contextSize`. */
+export const SLOTS_ARGUMENT: ArgumentSetting = { setting: "parallelSlots", unless: "contextSize" };
+
+/** Names of fields by the arguments for them. */
+type FieldsOf<Shape> = Readonly<Record<string, keyof Shape & string>>;
+
+/** Arguments for fields of the engine's own section of a service. Those of switches take no value; `--no-` turns one off. */
+export function argumentsOfConfig<Shape extends z.ZodRawShape>(
+  section: string,
+  { shape }: z.ZodObject<Shape>,
+  fields: FieldsOf<Shape>,
+): EngineArguments["settings"] {
+  const rows = Object.entries(fields).map(([argument, field]): [string, ArgumentSetting] => {
+    const schema: unknown = shape[field];
+    const isSwitch = schema instanceof z.ZodOptional && schema.unwrap() instanceof z.ZodBoolean;
+    const words = isSwitch ? { "": !argument.startsWith("--no-") } : undefined;
+    return [argument, { setting: `${section}.${field}`, words }];
+  });
+  return Object.fromEntries(rows);
 }
 
 /** An argument with its value, or an entry that no setting covers. */

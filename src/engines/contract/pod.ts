@@ -192,6 +192,14 @@ export function flagsOf(settings: Readonly<Record<string, string | number | bool
   });
 }
 
+/** Renders the fields of an engine's own section of a service by their arguments. */
+export function flagsOfFields<Name extends string>(
+  config: { readonly [N in Name]?: string | number | boolean | undefined } | undefined,
+  fields: Readonly<Record<string, Name>>,
+): string[] {
+  return flagsOf(Object.fromEntries(Object.entries(fields).map(([flag, name]) => [flag, config?.[name]])));
+}
+
 /** Number of tensor and pipeline shards of a copy of the model. */
 export function parallelSizes(
   { gpus: { count, strategy, parallel } }: PodInput,

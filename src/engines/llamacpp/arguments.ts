@@ -9,6 +9,7 @@ const PARTS: Readonly<Record<string, string>> = {
   "ropeScaling.type": "--rope-scaling",
   "ropeScaling.factor": "--rope-scale",
   "ropeScaling.originalContext": "--yarn-orig-ctx",
+  "speculativeDecoding.type": "--spec-type",
   "speculativeDecoding.nDraftMax": "--spec-draft-n-max --draft-max --draft-n --draft",
   "speculativeDecoding.pMin": "--spec-draft-p-min --draft-p-min",
 };
@@ -21,6 +22,12 @@ const FLASH_ATTENTION = { "": true, on: true, "1": true, off: false, "0": false,
 const WORDS: Readonly<Record<string, ArgumentSetting["words"]>> = {
   flashAttention: FLASH_ATTENTION,
   gpuLayers: { all: -1 },
+  // The other names need a draft model.
+  "speculativeDecoding.type": { "draft-mtp": "mtp" },
+};
+const CUSTOM: Readonly<Record<string, string>> = {
+  cacheTypeK: "cacheTypeCustomK",
+  cacheTypeV: "cacheTypeCustomV",
 };
 const LISTS = ["metadataOverrides", "tensorOverrides"];
 
@@ -44,7 +51,10 @@ function argumentsOf(setting: string, flags: string): [string, ArgumentSetting][
       return (known?.names ?? [flag]).map((name): [string, ArgumentSetting] => {
         const isSwitch = known !== undefined && known.value === undefined;
         const words = isSwitch ? { "": isOn(setting, name) } : WORDS[setting];
-        return [name, LISTS.includes(setting) ? { setting, isList: true } : { setting, words }];
+        return [
+          name,
+          LISTS.includes(setting) ? { setting, isList: true } : { setting, words, custom: CUSTOM[setting] },
+        ];
       });
     });
 }

@@ -1,6 +1,10 @@
 /** NVIDIA's PersonaPlex, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
-import { flagsOf, hubWeights, type PodRuntime, requireChatMode } from "../contract/pod.ts";
+import { flagsOf, hubWeights, type PodRuntime, requireChatMode, flagsOfFields } from "../contract/pod.ts";
+import { personaPlexConfigSchema } from "../../api/inference-service/runtime-configs.ts";
+import { argumentsOfConfig } from "../contract/arguments.ts";
+
+const FIELDS = { "--quantize-4bit": "quantize4Bit", "--cpu-offload": "cpuOffload" } as const;
 
 /** PersonaPlex, NVIDIA's full-duplex speech model on Moshi, as a pod. It fetches its weights itself and has no published image. */
 const personaPlexPod: PodRuntime = {
@@ -23,9 +27,8 @@ const personaPlexPod: PodRuntime = {
           "--host": input.address,
           "--port": input.port,
           "--hf-repo": name,
-          "--quantize-4bit": config?.quantize4Bit,
-          "--cpu-offload": config?.cpuOffload,
         }),
+        ...flagsOfFields(config, FIELDS),
         ...(settings.extraArgs ?? []),
       ],
       env: [
@@ -44,5 +47,6 @@ export const personaPlex: EngineDescription = {
   apiPaths: ["/api/chat"],
   isSharedDaemon: false,
   modes: ["chat"],
+  arguments: { settings: argumentsOfConfig("personaPlexConfig", personaPlexConfigSchema, FIELDS) },
   pod: personaPlexPod,
 };

@@ -2,16 +2,9 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { requestedNames } from "../../api/inference-service/model-names.ts";
-import { argumentsOfConfig } from "../contract/arguments.ts";
-import {
-  flagsOf,
-  hubWeights,
-  type PodCommand,
-  type PodInput,
-  type PodRuntime,
-  parallelSizes,
-  tokensPerRequest,
-} from "../contract/pod.ts";
+import { argumentsOfConfig, type EngineArguments } from "../contract/arguments.ts";
+import { flagsOf, hubWeights, type PodCommand, type PodInput, type PodRuntime, parallelSizes, tokensPerRequest, flagsOfFields } from "../contract/pod.ts";
+import { sglangConfigSchema } from "../../api/inference-service/runtime-configs.ts";
 
 type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 
@@ -26,11 +19,51 @@ sys.argv.append("--api-key=" + os.environ["${KEY_VARIABLE}"])
 runpy.run_module("${SERVER}", run_name="__main__", alter_sys=True)
 `;
 
-/** Without the numbers of shards, as for vLLM. */
-export const SGLANG_ARGUMENTS = argumentsOfConfig(
-  "sglangConfig",
-  "context-length max-running-requests mem-fraction-static quantization dtype kv-cache-dtype max-total-tokens chunked-prefill-size max-prefill-tokens schedule-policy attention-backend",
-);
+/** The arguments of fields that determine nothing else, in the order of the command line. */
+const FIELDS = {
+  "--dp-size": "dataParallelSize",
+  "--ep-size": "expertParallelSize",
+  "--quantization": "quantization",
+  "--dtype": "dtype",
+  "--kv-cache-dtype": "kvCacheDtype",
+  "--max-total-tokens": "maxTotalTokens",
+  "--chunked-prefill-size": "chunkedPrefillSize",
+  "--max-prefill-tokens": "maxPrefillTokens",
+  "--schedule-policy": "schedulePolicy",
+  "--attention-backend": "attentionBackend",
+  "--sampling-backend": "samplingBackend",
+  "--disable-radix-cache": "disableRadixCache",
+  "--disable-cuda-graph": "disableCudaGraph",
+  "--enable-torch-compile": "enableTorchCompile",
+  "--enable-mixed-chunk": "enableMixedChunk",
+  "--enable-dp-attention": "enableDPAttention",
+  "--trust-remote-code": "trustRemoteCode",
+  "--reasoning-parser": "reasoningParser",
+  "--tool-call-parser": "toolCallParser",
+  "--speculative-algorithm": "speculativeAlgorithm",
+  "--speculative-draft-model-path": "speculativeDraftModelPath",
+  "--speculative-num-steps": "speculativeNumSteps",
+  "--speculative-eagle-topk": "speculativeEagleTopk",
+  "--speculative-num-draft-tokens": "speculativeNumDraftTokens",
+  "--cpu-offload-gb": "cpuOffloadGB",
+} as const satisfies Readonly<Record<string, keyof Config>>;
+
+/** Without tensor and pipeline shards, as for vLLM. */
+export const SGLANG_ARGUMENTS: EngineArguments = {
+  settings: {
+    ...argumentsOfConfig("sglangConfig", sglangConfigSchema, {
+      ...FIELDS,
+      "--data-parallel-size": "dataParallelSize",
+      "--expert-parallel-size": "expertParallelSize",
+      "--ep": "expertParallelSize",
+      "--speculative-draft-model": "speculativeDraftModelPath",
+      "--context-length": "contextLength",
+      "--max-running-requests": "maxRunningRequests",
+      "--mem-fraction-static": "memFractionStatic",
+    }),
+    "--chat-template": { setting: "sglangConfig.chatTemplate", unless: "chatTemplate" },
+  },
+};
 
 export const sglangPod: PodRuntime = {
   images: {
@@ -91,39 +124,9 @@ export function sglangServer(
         "--mem-fraction-static": config?.memFractionStatic ?? gpus.memoryShare,
         "--chat-template": input.chatTemplateFile ?? config?.chatTemplate,
       }),
-      ...(config === undefined ? [] : configFlags(config)),
+      ...flagsOfFields(config, FIELDS),
       ...(settings.extraArgs ?? []),
     ],
     env,
   };
-}
-
-function configFlags(config: Config): string[] {
-  return flagsOf({
-    "--dp-size": config.dataParallelSize,
-    "--ep-size": config.expertParallelSize,
-    "--quantization": config.quantization,
-    "--dtype": config.dtype,
-    "--kv-cache-dtype": config.kvCacheDtype,
-    "--max-total-tokens": config.maxTotalTokens,
-    "--chunked-prefill-size": config.chunkedPrefillSize,
-    "--max-prefill-tokens": config.maxPrefillTokens,
-    "--schedule-policy": config.schedulePolicy,
-    "--attention-backend": config.attentionBackend,
-    "--sampling-backend": config.samplingBackend,
-    "--disable-radix-cache": config.disableRadixCache,
-    "--disable-cuda-graph": config.disableCudaGraph,
-    "--enable-torch-compile": config.enableTorchCompile,
-    "--enable-mixed-chunk": config.enableMixedChunk,
-    "--enable-dp-attention": config.enableDPAttention,
-    "--trust-remote-code": config.trustRemoteCode,
-    "--reasoning-parser": config.reasoningParser,
-    "--tool-call-parser": config.toolCallParser,
-    "--speculative-algorithm": config.speculativeAlgorithm,
-    "--speculative-draft-model-path": config.speculativeDraftModelPath,
-    "--speculative-num-steps": config.speculativeNumSteps,
-    "--speculative-eagle-topk": config.speculativeEagleTopk,
-    "--speculative-num-draft-tokens": config.speculativeNumDraftTokens,
-    "--cpu-offload-gb": config.cpuOffloadGB,
-  });
 }

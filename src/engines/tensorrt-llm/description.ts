@@ -1,16 +1,8 @@
 /** NVIDIA's TensorRT-LLM, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
 import { type GroupRuntime, groupSizes, LEADER_POD, type PodGroup, SSH_KEY_FILE } from "../contract/group.ts";
-import {
-  flagsOf,
-  hubWeights,
-  type PodCommand,
-  type PodInput,
-  type PodRuntime,
-  parallelSizes,
-  requireChatMode,
-  tokensPerRequest,
-} from "../contract/pod.ts";
+import { flagsOf, hubWeights, type PodCommand, type PodInput, type PodRuntime, parallelSizes, requireChatMode, tokensPerRequest } from "../contract/pod.ts";
+import { SLOTS_ARGUMENT } from "../contract/arguments.ts";
 
 /** TensorRT-LLM's own server as a pod. Arguments are those of 1.2. */
 const tensorrtLLMPod: PodRuntime = {
@@ -111,6 +103,8 @@ export const tensorrtLLM: EngineDescription = {
   apiPaths: ["/v1/chat/completions", "/v1/completions", "/v1/models"],
   isSharedDaemon: false,
   modes: ["chat"],
+  // --max_seq_len is the context of one request, and contextSize that of all slots.
+  arguments: { settings: { "--max-batch-size": SLOTS_ARGUMENT } },
   pod: tensorrtLLMPod,
   group: tensorrtLLMGroup,
 };

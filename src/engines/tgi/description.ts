@@ -1,8 +1,9 @@
 /** Hugging Face's Text Generation Inference, in pods. */
 
-import { argumentsOfConfig } from "../contract/arguments.ts";
+import { argumentsOfConfig, SLOTS_ARGUMENT } from "../contract/arguments.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { flagsOf, hubWeights, type PodRuntime, requireChatMode, tokensPerRequest } from "../contract/pod.ts";
+import { tgiConfigSchema } from "../../api/inference-service/runtime-configs.ts";
 
 /** Text Generation Inference as a pod. Arguments are those of 3.3. */
 const tgiPod: PodRuntime = {
@@ -63,8 +64,15 @@ export const tgi: EngineDescription = {
   modes: ["chat"],
   arguments: {
     settings: {
-      ...argumentsOfConfig("tgiConfig", "max-input-length max-total-tokens quantize dtype").settings,
-      "--max-input-tokens": { setting: "tgiConfig.maxInputLength" },
+      ...argumentsOfConfig("tgiConfig", tgiConfigSchema, {
+        "--max-input-tokens": "maxInputLength",
+        "--max-input-length": "maxInputLength",
+        "--max-total-tokens": "maxTotalTokens",
+        "--quantize": "quantize",
+        "--dtype": "dtype",
+      }),
+      // --max-concurrent-requests includes queued requests, which no setting limits.
+      "--max-batch-size": SLOTS_ARGUMENT,
     },
   },
   pod: tgiPod,

@@ -2,18 +2,9 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { modelNamesOf } from "../../api/inference-service/roles.ts";
-import { argumentsOfConfig } from "../contract/arguments.ts";
-import {
-  flagsOf,
-  hubWeights,
-  type PodCommand,
-  type PodFiles,
-  type PodInput,
-  type PodModel,
-  type PodRuntime,
-  parallelSizes,
-  tokensPerRequest,
-} from "../contract/pod.ts";
+import { argumentsOfConfig, type EngineArguments, SLOTS_ARGUMENT } from "../contract/arguments.ts";
+import { flagsOf, hubWeights, type PodCommand, type PodFiles, type PodInput, type PodModel, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
+import { vllmConfigSchema } from "../../api/inference-service/runtime-configs.ts";
 
 type Config = NonNullable<InferenceServiceSpec["vllmConfig"]>;
 
@@ -33,11 +24,36 @@ const MODES = {
   rerank: { "--runner": "pooling", "--convert": "classify" },
 } as const;
 
-/** Without the numbers of shards, which are checked together, and of which extraArgs may have only one. */
-export const VLLM_ARGUMENTS = argumentsOfConfig(
-  "vllmConfig",
-  "max-model-len gpu-memory-utilization quantization dtype max-num-batched-tokens attention-backend",
-);
+/**
+ * Without tensor and pipeline shards, which are checked together, and of which extraArgs may have only one, and without
+ * --speculative-config, which has more methods than the setting.
+ */
+export const VLLM_ARGUMENTS: EngineArguments = {
+  settings: {
+    ...argumentsOfConfig("vllmConfig", vllmConfigSchema, {
+      "--max-model-len": "maxModelLen",
+      "--gpu-memory-utilization": "gpuMemoryUtilization",
+      "--quantization": "quantization",
+      "-q": "quantization",
+      "--dtype": "dtype",
+      "--max-num-batched-tokens": "maxNumBatchedTokens",
+      "--attention-backend": "attentionBackend",
+      "--enable-expert-parallel": "enableExpertParallel",
+      "--no-enable-expert-parallel": "enableExpertParallel",
+      "--cpu-offload-gb": "cpuOffloadGB",
+      "--enable-prefix-caching": "enablePrefixCaching",
+      "--no-enable-prefix-caching": "enablePrefixCaching",
+      "--enable-chunked-prefill": "enableChunkedPrefill",
+      "--no-enable-chunked-prefill": "enableChunkedPrefill",
+    }),
+    "--kv-cache-dtype": {
+      setting: "vllmConfig.kvCacheDtype",
+      words: { auto: undefined },
+      custom: "vllmConfig.kvCacheCustomDtype",
+    },
+    "--max-num-seqs": SLOTS_ARGUMENT,
+  },
+};
 
 export const vllmPod: PodRuntime = {
   images: { cuda: "docker.io/vllm/vllm-openai:v0.25.1" },
