@@ -12,7 +12,6 @@ import { model, service } from "../bed/manifests.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { type Part, startPart } from "../bed/part.ts";
 import { freePort } from "../bed/ports.ts";
-import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
