@@ -5,7 +5,7 @@ import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES, SECRETS } from "../src/kube/kinds.ts";
 import type { EndpointSlice, Secret } from "../src/kube/objects.ts";
 import type { Reflector } from "../src/kube/types.ts";
-import { startReflector } from "../src/kube/watch/reflector.ts";
+import { startReflector, withoutManagers } from "../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { KeyIndex } from "./keys/key-index.ts";
 import type { Models } from "./models/models.ts";
@@ -26,6 +26,7 @@ export function watchModels(
     startReflector({
       ...ports,
       ...INFORMERS.services,
+      keep: withoutManagers,
       onChange: (key, service) => {
         if (models.setService(key, service)) onChange(key);
       },
@@ -34,6 +35,7 @@ export function watchModels(
       ...ports,
       kind: ENDPOINT_SLICES,
       labelSelector: LABEL_SERVICE,
+      keep: withoutManagers,
       onChange: (key, slice, before) => {
         const changed = models.setSlice(key, slice, before);
         if (changed !== undefined) onChange(changed);
@@ -55,6 +57,7 @@ export function watchKeys(
     ...ports,
     kind: SECRETS,
     labelSelector: `${LABEL_GATEWAY_KEY}=true`,
+    keep: withoutManagers,
     onChange: (_key, secret, before) => {
       if (secret !== undefined) {
         const read = keys.put(secret);

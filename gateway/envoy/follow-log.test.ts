@@ -5,8 +5,13 @@ import { expect, test } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { followFile, type LogPosition } from "./follow-log.ts";
+import { once } from "node:events";
+import { watch } from "node:fs";
+import { until } from "../../test/bed/until.ts";
+import type { Clock } from "../../src/util/ports.ts";
+import { manualClock } from "../testing/manual-clock.ts";
 
-async function openLog() {
+async function openLog(clock: Clock = systemClock) {
   const stack = new AsyncDisposableStack();
   const dir = await mkdtemp(path.join(tmpdir(), "mb-follow-"));
   stack.defer(() => rm(dir, { recursive: true, force: true }));
@@ -23,7 +28,7 @@ async function openLog() {
         lines.push(...more);
         position = after;
       },
-      clock: systemClock,
+      clock,
       log: quietLog,
       signal: ending.signal,
     });
@@ -100,4 +105,22 @@ test("a process that was killed while its file was renamed misses no line", asyn
   await writeFile(log.file, "three\n");
   await log.start();
   expect(log.lines).toEqual(["one", "two", "three"]);
+});
+
+test("a change is read at once, and further ones together after a pause", async () => {
+  const clock = manualClock();
+  await using log = await openLog(clock);
+  await writeFile(log.file, "");
+  const followed = await log.start();
+  await appendFile(log.file, "one\n");
+  await until(() => expect(log.lines).toEqual(["one"]), { everyMs: 1 });
+  const watcher = watch(log.file);
+  const changed = once(watcher, "change");
+  await appendFile(log.file, "two\n");
+  await changed;
+  watcher.close();
+  expect(log.lines).toEqual(["one"]);
+  clock.advance(50);
+  await until(() => expect(log.lines).toEqual(["one", "two"]), { everyMs: 1 });
+  followed.end();
 });

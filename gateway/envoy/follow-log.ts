@@ -30,6 +30,8 @@ export interface FollowedFile {
 }
 
 const CHUNK_BYTES = 256 * 1024;
+/** Time between two reads of a busy file: one costs as much as a decision, and nothing waits for a line but what it counts. */
+const PAUSE_MS = 50;
 /** For file systems that do not report changes. */
 const RECHECK_MS = 1_000;
 
@@ -49,6 +51,8 @@ class Follower {
   #buffer = Buffer.alloc(CHUNK_BYTES);
   #reading: Promise<void> | undefined;
   #isAgain = false;
+  #isPausing = false;
+  #hasChanged = false;
 
   constructor(options: LogOptions) {
     this.#options = options;
@@ -62,7 +66,7 @@ class Follower {
       log.warn({ err, file }, "cannot watch the access log; reading it once a second");
     try {
       const watcher = watch(path.dirname(file), { signal, persistent: false }, (_, name) => {
-        if (name === null || name === path.basename(file)) void this.read();
+        if (name === null || name === path.basename(file)) this.#readChange();
       });
       watcher.on("error", unwatched);
     } catch (error) {
@@ -95,6 +99,19 @@ class Follower {
         this.#reading = undefined;
       });
     return this.#reading;
+  }
+
+  /** The first change after a pause at once. */
+  #readChange(): void {
+    this.#hasChanged = true;
+    if (this.#isPausing || this.#options.signal.aborted) return;
+    this.#isPausing = true;
+    this.#hasChanged = false;
+    void this.read();
+    this.#options.clock.after(PAUSE_MS, () => {
+      this.#isPausing = false;
+      if (this.#hasChanged) this.#readChange();
+    });
   }
 
   async #readOnce(): Promise<void> {

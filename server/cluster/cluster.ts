@@ -6,19 +6,14 @@ import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { nodeOfReport } from "../../src/api/node-report.ts";
 import { benchmarksIn } from "../../src/cluster/benchmarks.ts";
-import {
-  type ClusterChange,
-  INFORMERS,
-  type InformerName,
-  type ObjectOf,
-} from "../../src/cluster/informers.ts";
+import { type ClusterChange, INFORMERS, type InformerName, type ObjectOf } from "../../src/cluster/informers.ts";
 import { nodeReportOf } from "../../src/cluster/nodes.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import type { ReviewOwnAccess } from "../../src/kube/review/self-reviews.ts";
 import type { KubeObject, ListOptions, Reflector } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
-import { type ReflectorOptions, startReflector, UNWATCHED } from "../../src/kube/watch/reflector.ts";
+import { type ReflectorOptions, startReflector, UNWATCHED, withoutManagers } from "../../src/kube/watch/reflector.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
 import { momentOf } from "../../src/util/moment.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
@@ -83,12 +78,6 @@ export function watchCluster(
       return missing.length === 0 ? undefined : `the first list of ${missing.join(", ")}`;
     },
   };
-}
-
-/** They are half of a Node, and nothing reads them. */
-function withoutManagers<T extends KubeObject>(object: T): T {
-  delete object.metadata.managedFields;
-  return object;
 }
 
 function createDensityFeed(density: Density, watches: ClusterWatches, clock: Clock): OnChange {

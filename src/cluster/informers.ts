@@ -5,10 +5,17 @@ import { BENCHMARKS_NAME } from "../capacity/benchmark/table.ts";
 import { CONFIG_MAPS, LEASES, NODES, PODS, RESOURCE_SLICES } from "../kube/kinds.ts";
 import type { Kind, KubeObject, ListOptions } from "../kube/types.ts";
 
-type Selection = ListOptions & { readonly kind: Kind<KubeObject>; readonly isOptional?: boolean };
+type Selection = ListOptions & {
+  readonly kind: Kind<KubeObject>;
+  readonly pageSize?: number;
+  readonly isOptional?: boolean;
+};
+
+/** A Node has 25 KB: a page of the usual size is 12 MB of text, and as many of objects. */
+const NODES_PER_PAGE = 100;
 
 export const INFORMERS = {
-  nodes: { kind: NODES },
+  nodes: { kind: NODES, pageSize: NODES_PER_PAGE },
   /** Reports that nodes publish. */
   reports: { kind: CONFIG_MAPS, namespace: NAMESPACE_SYSTEM, labelSelector: LABEL_NODE_REPORT },
   /** The ConfigMap with measured speeds. */

@@ -1,24 +1,31 @@
 import { expect, test } from "vitest";
-import { createStore } from "./store.ts";
-
-const object = (name: string, fieldsV1: object) => ({
-  metadata: { name, resourceVersion: "1", managedFields: [{ manager: "one", fieldsV1 }] },
-});
+import { createSlimmer } from "./store.ts";
 
 test("objects share the fields that their managers own, where they are the same", () => {
-  const store = createStore();
-  const fields = (name: string) => store.get(name)?.metadata.managedFields?.[0]?.fieldsV1;
-  store.put(object("a", { "f:spec": { "f:replicas": {} } }));
-  store.put(object("b", { "f:spec": { "f:replicas": {} } }));
-  store.put(object("c", { "f:status": {} }));
-  expect(fields("b")).toBe(fields("a"));
-  expect(fields("c")).toEqual({ "f:status": {} });
-  store.replaceAll([object("d", { "f:spec": { "f:replicas": {} } })]);
-  expect(fields("d")).toEqual({ "f:spec": { "f:replicas": {} } });
+  const slim = createSlimmer();
+  const fields = (fieldsV1: object) =>
+    slim({ metadata: { name: "a", managedFields: [{ manager: "one", fieldsV1 }] } }).metadata
+      .managedFields?.[0]?.fieldsV1;
+  const first = fields({ "f:spec": { "f:replicas": {} } });
+  expect(fields({ "f:spec": { "f:replicas": {} } })).toBe(first);
+  expect(fields({ "f:status": {} })).toEqual({ "f:status": {} });
+});
+
+test("nodes share the images that they have in common", () => {
+  const slim = createSlimmer();
+  const image = (name: string) => ({ names: [`registry.example.com/${name}:v1`], sizeBytes: 1e8 });
+  const imagesOf = (...names: string[]) => {
+    const node = { metadata: { name: "a" }, status: { images: names.map(image) } };
+    slim(node);
+    return node.status.images;
+  };
+  const first = imagesOf("one", "two");
+  const second = imagesOf("two", "three");
+  expect(second).toEqual([image("two"), image("three")]);
+  expect(second[0]).toBe(first[1]);
 });
 
 test("long annotations of others are dropped, those of Metalbridge and short ones are kept", () => {
-  const store = createStore();
   const long = "x".repeat(5_000);
   const annotations = {
     "example.com/dump": long,
@@ -27,8 +34,8 @@ test("long annotations of others are dropped, those of Metalbridge and short one
     "sub.metalbridge.dev/template": long,
     "example.com/short": "kept",
   };
-  store.put({ metadata: { name: "a", resourceVersion: "1", annotations } });
-  expect(Object.keys(store.get("a")?.metadata.annotations ?? {})).toEqual([
+  const { metadata } = createSlimmer()({ metadata: { name: "a", annotations } });
+  expect(Object.keys(metadata.annotations ?? {})).toEqual([
     "metalbridge.dev/template",
     "sub.metalbridge.dev/template",
     "example.com/short",

@@ -21,11 +21,9 @@ export interface ObjectStore<T extends KubeObject> {
 /** An empty store. */
 export function createStore<T extends KubeObject>(): ObjectStore<T> {
   let objects = new Map<string, T>();
-  const slim = createSlimmer();
 
   const put = (object: T): StoreChange<T> | undefined => {
     const key = keyOf(object.metadata);
-    slim(object);
     const before = objects.get(key);
     if (isSame(before, object)) return undefined;
     objects.set(key, object);
@@ -43,7 +41,6 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
 
   const replaceAll = (items: readonly T[]): StoreChange<T>[] => {
     const old = objects;
-    for (const item of items) slim(item);
     objects = new Map(items.map((item) => [keyOf(item.metadata), item]));
     const changes: StoreChange<T>[] = [];
     for (const [key, object] of objects) {
@@ -57,35 +54,36 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
   return { get: (key) => objects.get(key), list: () => [...objects.values()], put, drop, replaceAll };
 }
 
-/** Maximum number of different field sets in memory; the objects of a kind have only a few. */
-const MAX_SHAPES = 1_000;
+/** Maximum number of shared parts in memory; the objects of a kind have only a few field sets, and the nodes of a cluster few images. */
+const MAX_SHARED = 1_000;
 
 /** Maximum length of stored annotations of other programs, which may add 256 KiB to each object. */
 const MAX_FOREIGN_ANNOTATION = 4_096;
 const OWN = /(^|\.)metalbridge\.dev\//;
 
-/** Removes data that no part reads. */
-function createSlimmer(): (object: KubeObject) => void {
-  const shareFields = createFieldSharing();
-  return (object) => {
+/** For the objects of one kind, as they arrive: removes data that no part reads, and shares what they have in common. */
+export function createSlimmer<T extends KubeObject>(): (object: T) => T {
+  const [fieldsOf, imageOf] = [createSharing(), createSharing()];
+  return (object: T & { readonly status?: { images?: readonly unknown[] } }) => {
     const { annotations = {} } = object.metadata;
     for (const [name, value] of Object.entries(annotations))
       if (value.length > MAX_FOREIGN_ANNOTATION && !OWN.test(name)) delete annotations[name];
-    shareFields(object);
+    for (const entry of object.metadata.managedFields ?? [])
+      if (entry.fieldsV1 !== undefined) entry.fieldsV1 = fieldsOf(entry.fieldsV1);
+    // Only nodes have them.
+    if (Array.isArray(object.status?.images)) object.status.images = object.status.images.map(imageOf);
+    return object;
   };
 }
 
-/** The field sets of managers take a third of an object's memory and are the same in nearly all objects of a kind, so they are shared. */
-function createFieldSharing(): (object: KubeObject) => void {
-  const shapes = new Map<string, unknown>();
-  return ({ metadata }) => {
-    for (const entry of metadata.managedFields ?? []) {
-      if (entry.fieldsV1 === undefined) continue;
-      const text = JSON.stringify(entry.fieldsV1);
-      if (shapes.size >= MAX_SHAPES) shapes.clear();
-      if (!shapes.has(text)) shapes.set(text, entry.fieldsV1);
-      entry.fieldsV1 = shapes.get(text);
-    }
+/** The field sets of managers take a third of an object's memory, the images on a Node half of it. They are the same in nearly all objects of a kind, so each is kept once. */
+function createSharing(): (part: unknown) => unknown {
+  const parts = new Map<string, unknown>();
+  return (part) => {
+    const text = JSON.stringify(part);
+    if (parts.size >= MAX_SHARED) parts.clear();
+    if (!parts.has(text)) parts.set(text, part);
+    return parts.get(text);
   };
 }
 

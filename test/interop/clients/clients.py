@@ -108,6 +108,19 @@ def responds():
     return [answer.output_text, events[0], events[-1]]
 
 
+def cannot_stream_responses():
+    """A point that fails here is a llama-server that does more: change docs/gateway.md."""
+    ask = {"model": target["model"], "input": "Hi", "max_output_tokens": 8}
+    try:
+        with openai_client().responses.stream(**ask) as stream:
+            stream.get_final_response()
+    except TypeError as error:
+        if str(error) == "list indices must be integers or slices, not NoneType":
+            return True
+        raise
+    raise AssertionError("it can now")
+
+
 def embeds():
     answer = openai_client(url=target["embedding"]).embeddings.create(model="embed", input=["a", "b"])
     return [len(answer.data), len(answer.data[0].embedding)]
@@ -222,6 +235,7 @@ POINTS = {
     "sends tools, a call and its result": sends_tools,
     "answers by a JSON schema": keeps_schema,
     "responds, whole and streamed": responds,
+    "cannot use the stream helper of responses": cannot_stream_responses,
     "embeds": embeds,
     "reranks": reranks,
     "sends a message": sends_message,

@@ -93,6 +93,17 @@ export const POINTS: Readonly<Record<string, Point>> = {
       events.push(type);
     return [output_text, events[0], events.at(-1)];
   },
+  /** A point that fails here is a llama-server that does more: change docs/gateway.md. */
+  "cannot use the stream helper of responses": async (target) => {
+    const ask = { model: target.model, input: "Hi", max_output_tokens: 8 };
+    const stream = openai(target).responses.stream(ask);
+    const text = await stream.finalResponse().then(
+      () => undefined,
+      ({ message }: Error) => message,
+    );
+    if (text !== "missing output at index undefined") throw new Error(text ?? "it can now");
+    return true;
+  },
   embeds: async (target) => {
     const client = openai(target, { url: target.embedding });
     const { data } = await client.embeddings.create({ model: "embed", input: ["a", "b"] });
