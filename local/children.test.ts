@@ -2,7 +2,7 @@ import { statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
-import { logTail, startChild } from "./children.ts";
+import { logTail, startChild, keepChild } from "./children.ts";
 
 const [, entry = ""] = process.argv;
 afterEach(() => {
@@ -27,4 +27,35 @@ it("a child starts with a log of limited size, and the end of its log is that of
   truncateSync(logFile, 0);
   await child.stop(60_000);
   expect(logTail(child, 5)).toBe("last");
+});
+
+it("a part that is killed is started again each time, and one that exits three times from its first start on is left", async () => {
+  await using folder = await temporaryFolder();
+  const program = path.join(folder.path, "program.mjs");
+  const broken = path.join(folder.path, "broken");
+  writeFileSync(
+    program,
+    `import { existsSync } from "node:fs";
+console.log(process.pid);
+if (existsSync(${JSON.stringify(broken)})) process.exit(7);
+process.stdin.resume();`,
+  );
+  process.argv[1] = program;
+  const logFile = path.join(folder.path, "log");
+  const printed: string[] = [];
+  const part = keepChild("part", [], logFile, (line) => printed.push(line));
+  const pid = () => Number(logTail(part, 1));
+  let killed = 0;
+  for (let kills = 1; kills <= 4; kills += 1) {
+    await vi.waitFor(() => expect([0, Number.NaN, killed]).not.toContain(pid()), 20_000);
+    killed = pid();
+    if (kills === 4) writeFileSync(broken, "");
+    process.kill(killed, "SIGKILL");
+  }
+  expect(await part.ended).toBe("part ended with exit code 7");
+  expect(printed.map((line) => line.split(";")[0])).toEqual([
+    ...Array.from({ length: 4 }, () => "part ended with SIGKILL, and is started again"),
+    ...Array.from({ length: 2 }, () => "part ended with exit code 7, and is started again"),
+    "part ended with exit code 7 for the third time since its first start, and is not started again",
+  ]);
 });

@@ -3,6 +3,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { limitLogSize } from "./log-size.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { backoffMs } from "../src/util/backoff.ts";
 
 export interface ChildProgram {
   readonly name: string;
@@ -11,6 +13,8 @@ export interface ChildProgram {
   readonly logFrom: number;
   /** Resolves once, with a sentence about the exit. */
   readonly ended: Promise<string>;
+  /** A signal has ended it: it did not exit of its own accord. */
+  readonly isKilled: () => boolean;
   /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL some seconds later. */
   readonly stop: (graceMs: number) => Promise<void>;
   /** Starts the same process again. */
@@ -46,21 +50,24 @@ export function startChild(name: string, args: readonly string[], logFile: strin
     logFile,
     logFrom,
     ended,
+    isKilled: () => child.signalCode !== null,
     stop: (graceMs) => stopChild(child, ended, graceMs),
     restart: () => startChild(name, args, logFile),
   };
 }
 
 /** Is started again automatically. */
-export type KeptProgram = Omit<ChildProgram, "restart">;
+export type KeptProgram = Omit<ChildProgram, "restart" | "isKilled">;
 
-/** A part that ends so often within a minute will not come right by another start. */
-const MAX_ENDS = 3;
+/** A part that has exited so often, and has never run for a minute, will not come right by another start. */
+const MAX_EXITS = 3;
 const MINUTE_MS = 60_000;
+/** The first end, and the first one after a minute, restarts it at once. */
+const RESTARTS = { firstMs: 250, capMs: 10_000 };
 
 /**
- * Like `startChild`, and starts it again whenever it exits, until that has happened too often: then `ended` resolves.
- * `print` gets a line for people.
+ * Like `startChild`, and starts it again whenever it ends. A part that exits again and again from its first start on is left:
+ * then `ended` resolves. `print` gets a line for people.
  */
 export function keepChild(
   name: string,
@@ -69,18 +76,21 @@ export function keepChild(
   print: (line: string) => void,
 ): KeptProgram {
   let child = startChild(name, args, logFile);
-  let isStopping = false;
+  const stopping = new AbortController();
+  const { signal } = stopping;
   const keep = async (): Promise<string> => {
-    for (let ends: readonly number[] = []; ; ) {
+    for (let ends: Ends = { inARow: 0, exits: 0, hasRun: false }; ; ) {
+      const startedMs = performance.now();
       const exit = await child.ended;
-      const now = performance.now();
-      ends = [...ends.filter((at) => now - at < MINUTE_MS), now];
-      if (isStopping) return exit;
-      if (ends.length >= MAX_ENDS) {
-        print(`${exit} for the third time within a minute, and is not started again; its log: ${logFile}`);
-        return exit;
-      }
-      print(`${exit}, and is started again; its log: ${logFile}`);
+      if (signal.aborted) return exit;
+      ends = countEnd(ends, performance.now() - startedMs, child.isKilled());
+      const isLeft = ends.exits >= MAX_EXITS && !ends.hasRun;
+      const next = isLeft ? " for the third time since its first start, and is not" : ", and is";
+      print(`${exit}${next} started again; its log: ${logFile}`);
+      if (isLeft) return exit;
+      const waitMs = ends.inARow === 1 ? 0 : backoffMs(ends.inARow - 1, RESTARTS);
+      await pause(waitMs, undefined, { signal }).catch(() => {});
+      if (signal.aborted) return exit;
       child = startChild(name, args, logFile);
     }
   };
@@ -92,9 +102,27 @@ export function keepChild(
     },
     ended: keep(),
     stop: async (graceMs) => {
-      isStopping = true;
+      stopping.abort();
       await child.stop(graceMs);
     },
+  };
+}
+
+interface Ends {
+  /** Without a minute between two. */
+  readonly inARow: number;
+  /** Those of its own accord. */
+  readonly exits: number;
+  /** For a minute. */
+  readonly hasRun: boolean;
+}
+
+function countEnd({ inARow, exits, hasRun }: Ends, ranMs: number, isKilled: boolean): Ends {
+  const isLong = ranMs > MINUTE_MS;
+  return {
+    inARow: isLong ? 1 : inARow + 1,
+    exits: isKilled ? exits : exits + 1,
+    hasRun: hasRun || isLong,
   };
 }
 

@@ -19,6 +19,8 @@ export interface ListenerOptions {
   /** The file with the secret, if the listener uses TLS. */
   readonly secretFile?: string;
   readonly accessLogFile: string;
+  /** Unix socket for connections that arrived while no Envoy listened. */
+  readonly heldSocket: string;
   readonly maxBodyBytes: number;
   readonly requestReceiveMs: number;
   readonly firstBytesMs: number;
@@ -29,32 +31,45 @@ export interface ListenerOptions {
 
 /** The file of all listeners. */
 export function renderListeners(options: ListenerOptions): string {
-  const { listen, secretFile, firstBytesMs } = options;
+  const { listen, heldSocket } = options;
+  const address = { socket_address: { address: listen.address, port_value: listen.port } };
+  return discovery([
+    renderListener("metalbridge", address, options),
+    // Its connections pass through the gateway, so that each has one request: the next one reaches Envoy directly.
+    renderListener("held", { pipe: { path: heldSocket, mode: 0o600 } }, options, 1),
+  ]);
+}
+
+function renderListener(
+  name: string,
+  address: Config,
+  options: ListenerOptions,
+  maxRequestsPerConnection?: number,
+): Config {
+  const { secretFile, firstBytesMs } = options;
   const chain = {
-    filters: [renderHttp(options)],
+    filters: [renderHttp(options, maxRequestsPerConnection)],
     transport_socket: secretFile && renderTls(secretFile),
     transport_socket_connect_timeout: secretFile && seconds(firstBytesMs),
   };
   const inspector = secretFile === undefined ? "http_inspector" : "tls_inspector";
-  return discovery([
-    typedMessage("config.listener.v3.Listener", {
-      name: "metalbridge",
-      address: { socket_address: { address: listen.address, port_value: listen.port } },
-      per_connection_buffer_limit_bytes: CONNECTION_BUFFER_BYTES,
-      filter_chains: [chain],
-      // Used only for its timeout: it closes a connection that sends nothing.
-      listener_filters: [
-        typed(
-          `envoy.filters.listener.${inspector}`,
-          `extensions.filters.listener.${inspector}.v3.${secretFile === undefined ? "HttpInspector" : "TlsInspector"}`,
-        ),
-      ],
-      listener_filters_timeout: seconds(firstBytesMs),
-    }),
-  ]);
+  return typedMessage("config.listener.v3.Listener", {
+    name,
+    address,
+    per_connection_buffer_limit_bytes: CONNECTION_BUFFER_BYTES,
+    filter_chains: [chain],
+    // Used only for its timeout: it closes a connection that sends nothing.
+    listener_filters: [
+      typed(
+        `envoy.filters.listener.${inspector}`,
+        `extensions.filters.listener.${inspector}.v3.${secretFile === undefined ? "HttpInspector" : "TlsInspector"}`,
+      ),
+    ],
+    listener_filters_timeout: seconds(firstBytesMs),
+  });
 }
 
-function renderHttp(options: ListenerOptions): Config {
+function renderHttp(options: ListenerOptions, maxRequestsPerConnection: number | undefined): Config {
   const { accessLogFile, maxBodyBytes, requestReceiveMs, idleMs } = options;
   return typed(
     "envoy.filters.network.http_connection_manager",
@@ -70,6 +85,7 @@ function renderHttp(options: ListenerOptions): Config {
       server_header_transformation: "PASS_THROUGH",
       common_http_protocol_options: {
         idle_timeout: CONNECTION_IDLE,
+        max_requests_per_connection: maxRequestsPerConnection,
         // An engine may treat x_a as x-a, which could be a reserved header.
         headers_with_underscores_action: "DROP_HEADER",
       },

@@ -1,6 +1,6 @@
 /** Envoy's own error responses, in the format of the API of the request's path. Pure. */
 import { MAX_HEADERS_KIB } from "../../../src/http/header-limit.ts";
-import { HEADERS, METADATA_NAMESPACES } from "../names.ts";
+import { HEADERS, METADATA_NAMESPACES, DECIDE_CLUSTER } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
 
 interface LocalReply {
@@ -108,8 +108,9 @@ function replies(maxBodyBytes: number): readonly LocalReply[] {
       shouldRetry: false,
     })),
     {
-      when: 'response.code_details == "ext_authz_error"',
-      message: "The gateway is starting, or its decision service does not answer. Retry in a few seconds.",
+      when: `response.code_details == "ext_authz_error" || (response.code == 503 && xds.cluster_name == "${DECIDE_CLUSTER}")`,
+      message:
+        "The decision service, which checks keys and chooses replicas, does not answer: it is starting or restarting. Retry in a few seconds. If the error persists, see the log of the gateway.",
       openAi: { ...UNAVAILABLE, code: "gateway_unavailable" },
       anthropicType: "overloaded_error",
       shouldRetry: true,

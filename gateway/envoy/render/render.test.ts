@@ -49,6 +49,7 @@ function render(dir: string): Readonly<Record<string, string>> {
       listen: { address: "0.0.0.0", port: 4_000 },
       secretFile: at("secret.json"),
       accessLogFile: at("access.log"),
+      heldSocket: at("held.sock"),
       maxBodyBytes: 32 << 20,
       requestReceiveMs: 300_000,
       firstBytesMs: 10_000,

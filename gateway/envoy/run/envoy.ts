@@ -1,10 +1,7 @@
 /** Runs Envoy for the gateway: its files, its process, its access log, its requests in flight. */
-import { once } from "node:events";
 import { realpathSync, statSync } from "node:fs";
 import { mkdir, rename, rm, watch, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
-import { explainListenError } from "../../../src/http/listener.ts";
 import { ifExists } from "../../../src/util/atomic-file.ts";
 import { sha256Hex } from "../../../src/util/hash.ts";
 import { hostInUrl } from "../../../src/util/host-in-url.ts";
@@ -12,18 +9,12 @@ import { serveEndpoints } from "../grpc/server.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
 import { renderListeners } from "../render/listener.ts";
 import { renderSecret, renderTrust } from "../render/typed.ts";
-import type {
-  Envoy,
-  EnvoyCluster,
-  EnvoyLimits,
-  EnvoyOptions,
-  EnvoyStopOptions,
-  ListenAddress,
-} from "../types.ts";
+import type { Envoy, EnvoyCluster, EnvoyLimits, EnvoyOptions, EnvoyStopOptions, ListenAddress } from "../types.ts";
 import { createAdmin, type EnvoyAdmin } from "./admin.ts";
 import { type EnvoyPaths, envoyPaths } from "./paths.ts";
 import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";
 import { createXdsFiles, makeXdsFolders, type XdsFiles, type XdsFilesOptions } from "./xds-files.ts";
+import { createHeldPort, requireFree } from "./held-port.ts";
 
 const DEFAULTS = {
   maxBodyBytes: 32 << 20,
@@ -55,8 +46,63 @@ const DRAIN_DONE = "drained";
 export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
   const { dir, log, signal, onAccepted = ignore, onAnswered = ignore, onExited = ignore } = options;
   const paths = envoyPaths(dir);
+  const { files, bootstrap, putListener } = await openFiles(options, paths);
+  const port = createHeldPort({ ...options, passTo: paths.held, isPlain: options.tls === undefined });
+  const processes =
+    options.envoy === "external"
+      ? undefined
+      : processesOf(options, options.envoy, paths, { bootstrap, requirePort: port.requireFree });
+  const isFound = processes !== undefined && (await processes.find()) > 0;
+  if (!isFound) await files.putClusters(options.clusters);
+  // The last one: the container of Envoy waits for it.
+  await files.put(paths.bootstrap, bootstrap);
+
+  const admin = createAdmin(paths.admin);
+  const handlers = { onAccepted, onAnswered, onExited };
+  const endpoints = await serveEndpoints({ socket: paths.endpoints, ...handlers, log, signal });
+  endpoints.update(options.clusters);
+  const write = createWriter(files, options);
+  const drainAll = (drainMs: number): Promise<void> => {
+    port.release();
+    return processes?.isRunning() === false ? Promise.resolve() : drain(options, admin, drainMs);
+  };
+  // The clusters of an Envoy that runs on stay active until the disk has room.
+  if (isFound) void write(options.clusters);
+  else if (processes !== undefined) await requireFree(options.listen);
+  // The kubelet has a limit of its own.
+  else await followDrain(dir, () => drainAll(Number.POSITIVE_INFINITY), signal);
+  await port.hold(options.listen);
+  await processes?.start();
+  return {
+    apply: (clusters) => {
+      // Before a new cluster asks for them.
+      endpoints.update(clusters);
+      return write(clusters);
+    },
+    listening: waitForListener(options, admin, options.listen),
+    listenAt: async (listen) => {
+      await port.hold(listen);
+      const isChanged = await untilWritten(() => putListener(listen), options);
+      if (isChanged === true) await waitForListener(options, admin, listen);
+    },
+    isRunning: () => processes?.isRunning() ?? true,
+    restoreFiles: () => processes?.restoreFiles(),
+    accessLog: {
+      file: paths.accessLog,
+      rotate: () => rotateAccessLog(paths.accessLog, admin, processes, log),
+    },
+    activeRequests: () => activeRequests(admin, processes),
+    metrics: () => admin.get("/stats/prometheus?usedonly"),
+    stop: async ({ drainMs = DRAIN_MS }: EnvoyStopOptions = {}) => {
+      await drainAll(drainMs);
+      await processes?.end();
+    },
+  };
+}
+
+async function openFiles(options: EnvoyOptions, paths: EnvoyPaths) {
   const limits = { ...DEFAULTS, ...options.limits };
-  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await mkdir(options.dir, { recursive: true, mode: 0o700 });
   await makeXdsFolders(paths);
   const files = createXdsFiles({
     paths,
@@ -73,52 +119,17 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     ...limits,
   });
   await putSecrets(files, paths, options);
-  const secretFile = options.tls === undefined ? undefined : paths.secret;
-  const putListener = (listen: ListenAddress) =>
-    files.put(
-      paths.listeners,
-      renderListeners({ ...limits, listen, cors: options.cors, accessLogFile: paths.accessLog, secretFile }),
-    );
-  await putListener(options.listen);
-  const processes =
-    options.envoy === "external" ? undefined : processesOf(options, options.envoy, paths, bootstrap);
-  const isFound = processes !== undefined && (await processes.find()) > 0;
-  if (!isFound) await files.putClusters(options.clusters);
-  // The last one: the container of Envoy waits for it.
-  await files.put(paths.bootstrap, bootstrap);
-
-  const admin = createAdmin(paths.admin);
-  const handlers = { onAccepted, onAnswered, onExited };
-  const endpoints = await serveEndpoints({ socket: paths.endpoints, ...handlers, log, signal });
-  endpoints.update(options.clusters);
-  const write = createWriter(files, options);
-  // The clusters of an Envoy that runs on stay active until the disk has room.
-  if (isFound) void write(options.clusters);
-  else if (processes !== undefined) await requireFree(options);
-  // The kubelet has a limit of its own.
-  else await followDrain(dir, () => drain(options, admin, Number.POSITIVE_INFINITY), signal);
-  await processes?.start();
-  return {
-    apply: (clusters) => {
-      // Before a new cluster asks for them.
-      endpoints.update(clusters);
-      return write(clusters);
-    },
-    listening: waitForListener(options, admin, options.listen),
-    listenAt: async (listen) => {
-      const isChanged = await untilWritten(() => putListener(listen), options);
-      if (isChanged === true) await waitForListener(options, admin, listen);
-    },
-    isRunning: () => processes?.isRunning() ?? true,
-    restoreFiles: () => processes?.restoreFiles(),
-    accessLog: {
-      file: paths.accessLog,
-      rotate: () => rotateAccessLog(paths.accessLog, admin, processes, log),
-    },
-    activeRequests: () => activeRequests(admin, processes),
-    metrics: () => admin.get("/stats/prometheus?usedonly"),
-    stop: ({ drainMs = DRAIN_MS }: EnvoyStopOptions = {}) => stop(options, admin, processes, drainMs),
+  const common = {
+    ...limits,
+    cors: options.cors,
+    accessLogFile: paths.accessLog,
+    heldSocket: paths.held,
+    secretFile: options.tls === undefined ? undefined : paths.secret,
   };
+  const putListener = (listen: ListenAddress) =>
+    files.put(paths.listeners, renderListeners({ ...common, listen }));
+  await putListener(options.listen);
+  return { files, bootstrap, putListener };
 }
 
 function ignore(): void {}
@@ -157,7 +168,7 @@ function processesOf(
   { concurrency, supervisor, clock, log, signal, dir }: EnvoyOptions,
   program: string,
   paths: EnvoyPaths,
-  bootstrap: string,
+  { bootstrap, requirePort }: { readonly bootstrap: string; readonly requirePort: () => Promise<void> },
 ): EnvoyProcesses {
   const common = [
     ...[
@@ -188,24 +199,22 @@ function processesOf(
   const fingerprint = sha256Hex(settings).slice(0, FINGERPRINT_LENGTH);
   const args = (epoch: number) => [...common, "--restart-epoch", String(epoch)];
   const folder = paths.processes;
-  return createEnvoyProcesses({ program, args, fingerprint, folder, supervisor, clock, log, signal });
+  return createEnvoyProcesses({
+    program,
+    args,
+    fingerprint,
+    folder,
+    requirePort,
+    supervisor,
+    clock,
+    log,
+    signal,
+  });
 }
 
 /** Names shared memory, so that gateways with other folders do not meet. */
 function baseId(dir: string): number {
   return Number.parseInt(sha256Hex(dir).slice(0, 7), 16);
-}
-
-/** Envoy itself would share the port with another process of this user. */
-async function requireFree({ listen: { address, port } }: EnvoyOptions): Promise<void> {
-  const server = createServer();
-  try {
-    await once(server.listen({ host: address, port, exclusive: true }), "listening");
-  } catch (cause) {
-    throw explainListenError(cause, address, port);
-  }
-  server.close();
-  await once(server, "close");
 }
 
 /** One write at a time, with a pause between two; of several waiting ones, only the newest is written. */
@@ -285,16 +294,6 @@ async function drain({ clock, log }: EnvoyOptions, admin: EnvoyAdmin, drainMs: n
     if (clock.monotonicMs() > deadline) return log.warn({ active }, "stopping envoy with requests in flight");
     await pause(clock, DRAIN_CHECK_MS);
   }
-}
-
-async function stop(
-  options: EnvoyOptions,
-  admin: EnvoyAdmin,
-  processes: EnvoyProcesses | undefined,
-  drainMs: number,
-): Promise<void> {
-  if (processes?.isRunning() !== false) await drain(options, admin, drainMs);
-  await processes?.end();
 }
 
 /** Kubernetes stops Envoy's container first: its preStop hook writes one file, and waits for the other. */

@@ -17,6 +17,8 @@ export interface EnvoyPaths {
   readonly admin: string;
   /** Socket of the endpoint server. */
   readonly endpoints: string;
+  /** Socket of Envoy for connections that arrived while none listened. */
+  readonly held: string;
   readonly accessLog: string;
   /** A run directory for each process, with what it prints, and by which a later gateway finds it. */
   readonly processes: string;
@@ -35,6 +37,7 @@ export function envoyPaths(dir: string): EnvoyPaths {
     partial: join(dir, "partial"),
     admin: join(dir, "admin.sock"),
     endpoints: join(dir, "endpoints.sock"),
+    held: join(dir, "held.sock"),
     accessLog: join(dir, "access.log"),
     processes: join(dir, "processes"),
   };

@@ -1,17 +1,7 @@
 /** The life of Envoy and of its configuration: faults of the decision service, changes of endpoints, restarts, upgrades, certificates. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import path from "node:path";
 import { connect as connectTls } from "node:tls";
@@ -26,15 +16,7 @@ import { keepLines } from "../../../test/fixtures/log-lines.ts";
 import { selfSigned } from "../../../test/fixtures/self-signed.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
-import {
-  type EnvoyBed,
-  grant,
-  JSON_TYPE,
-  serve,
-  startEngine,
-  startEnvoyBed,
-  startServer,
-} from "./fixtures/envoy-bed.ts";
+import { type EnvoyBed, grant, JSON_TYPE, serve, startEngine, startEnvoyBed, startServer } from "./fixtures/envoy-bed.ts";
 
 const QUICK = { everyMs: 5, timeoutMs: 20_000 } as const;
 
@@ -57,9 +39,14 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     await requests.some();
     expect(await requests.stop()).toEqual([]);
     await next[Symbol.asyncDispose]();
-    const [openAi, anthropic] = await Promise.all(
-      ["/v1/chat/completions", "/v1/messages"].map((where) => bed.call(where, { body: {} })),
-    );
+    const [openAi, anthropic, list] = await Promise.all([
+      ...["/v1/chat/completions", "/v1/messages"].map((where) => bed.call(where, { body: {} })),
+      bed.call("/v1/models", { method: "GET" }),
+    ]);
+    for (const { text } of [openAi, anthropic, list].flatMap((one) => one ?? []))
+      expect(JSON.parse(text).error.message).toMatch(
+        /^The decision service, .* does not answer.*log of the gateway/,
+      );
     expect(openAi).toMatchObject({ status: 503, headers: { "retry-after": "1", ...JSON_TYPE } });
     expect(JSON.parse(openAi?.text ?? "").error.code).toBe("gateway_unavailable");
     expect(JSON.parse(anthropic?.text ?? "").error.type).toBe("overloaded_error");

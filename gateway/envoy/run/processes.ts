@@ -8,6 +8,7 @@ import type { ProcessExit, SupervisedProcess, Supervisor } from "../../../src/su
 import { ifExists, systemCode } from "../../../src/util/atomic-file.ts";
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
+import { readLogTail } from "../../../src/supervise/log-tail.ts";
 
 const RESTARTS = { firstMs: 100, capMs: 10_000 };
 /** A run of this length was no failed start. */
@@ -15,6 +16,8 @@ const STABLE_MS = 30_000;
 const END_GRACE_MS = 5_000;
 /** Envoy allows three processes at a time in a chain of replacements. */
 const MAX_PREDECESSORS = 1;
+/** Of its output, for the log of the gateway. */
+const TAIL_BYTES = 1_024;
 const ENV = { PATH: "/usr/bin:/bin:/usr/sbin:/sbin" };
 
 export interface EnvoyProcessesOptions {
@@ -25,6 +28,8 @@ export interface EnvoyProcessesOptions {
   readonly fingerprint: string;
   /** Has a run directory for each process, named by its epoch and its fingerprint. */
   readonly folder: string;
+  /** Throws if another program has the port. */
+  readonly requirePort: () => Promise<void>;
   readonly supervisor: Supervisor;
   readonly clock: Clock;
   readonly log: Log;
@@ -162,8 +167,10 @@ class Chain implements EnvoyProcesses {
   }
 
   async #launch(run: Run): Promise<void> {
-    const { program, args, supervisor, log } = this.#options;
+    const { program, args, requirePort, supervisor, log } = this.#options;
     const dir = this.#dir(run);
+    // A later one takes over the sockets of the one before.
+    if (run.epoch === 0) await requirePort();
     const argv = [program, ...args(run.epoch)];
     const member = await this.#watch(run, (onChange) => supervisor.start(dir, { argv, env: ENV }, onChange));
     log.info({ dir }, "envoy started");
@@ -216,12 +223,18 @@ class Chain implements EnvoyProcesses {
       log.info({ dir }, "the replaced envoy has exited");
       return;
     }
-    const output = join(this.#reuse(dir), "log");
-    log.error({ exit, output }, "envoy exited; restarting it");
+    const last = this.#reuse(dir);
     // They hold the names that the next process needs.
-    for (const { stop } of this.#running) stop.killNow();
+    const older = this.#running;
+    for (const { stop } of older) stop.killNow();
     this.#running = [];
-    this.#restartLater(member.startedMs);
+    void (async () => {
+      const tail = await readLogTail(last, TAIL_BYTES).catch(() => "");
+      const says = tail.trim().split("\n").at(-1);
+      log.error({ exit, output: join(last, "log"), says }, "envoy exited; restarting it");
+      await Promise.all(older.map((one) => this.#waitForExit(one)));
+      this.#restartLater(member.startedMs);
+    })();
   }
 
   /** On a full disk, only the directory of an earlier run has the files of the next one. */
@@ -244,7 +257,8 @@ class Chain implements EnvoyProcesses {
   #restartLater(startedMs: number): void {
     const { clock, signal } = this.#options;
     this.#failures = clock.monotonicMs() - startedMs > STABLE_MS ? 1 : this.#failures + 1;
-    const cancel = clock.after(backoffMs(this.#failures, RESTARTS), () => {
+    const waitMs = this.#failures === 1 ? 0 : backoffMs(this.#failures - 1, RESTARTS);
+    const cancel = clock.after(waitMs, () => {
       signal.removeEventListener("abort", cancel);
       if (this.#at === "ending" || signal.aborted) return;
       this.#spawn().catch((err: unknown) => this.#retryLater(err, clock.monotonicMs()));
