@@ -2,7 +2,15 @@ import { expect, test } from "vitest";
 import type { Log } from "../src/util/ports.ts";
 import { encodeAssignment } from "./decide/assignment.ts";
 import type { FinishedRequest } from "./envoy/access-log.ts";
-import { countRefusal, createFinishedRequests, createTlsFailures, hasReplicaFailed, requestSpeedOf, tokensOf, wasCanceled } from "./finished-requests.ts";
+import {
+  countRefusal,
+  createFinishedRequests,
+  createTlsFailures,
+  hasReplicaFailed,
+  requestSpeedOf,
+  tokensOf,
+  wasCanceled,
+} from "./finished-requests.ts";
 import { createRequestMetrics } from "./metrics.ts";
 import type { Outcome } from "./requests.ts";
 import type { TracedRequest } from "./telemetry/span.ts";

@@ -2,7 +2,13 @@
 
 import { FIRST_BYTE_METRIC, LATENCY_BUCKETS, REQUESTS_METRIC } from "../src/gateway/indicators.ts";
 import type { UsageRow } from "../src/gateway/usage.ts";
-import { flag, type Histogram, type Labels, type MetricFamily, sampleIfKnown } from "../src/http/metrics/family.ts";
+import {
+  flag,
+  type Histogram,
+  type Labels,
+  type MetricFamily,
+  sampleIfKnown,
+} from "../src/http/metrics/family.ts";
 import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";

@@ -2,7 +2,7 @@ import { statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
-import { logTail, startChild, keepChild } from "./children.ts";
+import { keepChild, logTail, startChild } from "./children.ts";
 
 const [, entry = ""] = process.argv;
 afterEach(() => {

@@ -2,9 +2,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { limitLogSize } from "./log-size.ts";
 import { setTimeout as pause } from "node:timers/promises";
 import { backoffMs } from "../src/util/backoff.ts";
+import { limitLogSize } from "./log-size.ts";
 
 export interface ChildProgram {
   readonly name: string;

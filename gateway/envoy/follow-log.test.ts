@@ -1,15 +1,15 @@
+import { once } from "node:events";
+import { watch } from "node:fs";
 import { appendFile, mkdtemp, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { followFile, type LogPosition } from "./follow-log.ts";
-import { once } from "node:events";
-import { watch } from "node:fs";
-import { until } from "../../test/bed/until.ts";
 import type { Clock } from "../../src/util/ports.ts";
+import { until } from "../../test/bed/until.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { manualClock } from "../testing/manual-clock.ts";
+import { followFile, type LogPosition } from "./follow-log.ts";
 
 async function openLog(clock: Clock = systemClock) {
   const stack = new AsyncDisposableStack();

@@ -7,8 +7,8 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { modelNamesOf } from "../../src/api/inference-service/roles.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { effectiveSpec } from "../../src/capacity/effective-spec.ts";
-import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
 
 export interface ModelEndpoint {
   /** `ip:port`, as Envoy names a host of a cluster. */
@@ -83,18 +83,15 @@ const CONNECTIONS: Readonly<Record<string, EngineConnections>> = {
   tgi: "kept",
   "tensorrt-llm": "kept",
 };
-<<<<<<< ours
 /**
  * By runtime. llama-server looks for the client of a request each time it has sent nothing to anyone for a second, then finishes a
  * step; a test shows it. The others look at once, or it is not known.
  */
 const STOPS_AFTER_MS: Readonly<Record<string, number>> = { llamacpp: 1_100 };
-=======
 /** Paths of each engine, one set for all services on it; none for programs that determine them. */
 const PATHS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   ENGINES.filter(({ apiPaths }) => apiPaths.length > 0).map((one) => [one.runtime, new Set(one.apiPaths)]),
 );
->>>>>>> theirs
 /** For programs with an unknown number of slots: protects them only from floods. */
 const UNKNOWN_SLOTS = 32;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inferenceServiceSpecSchema, inferenceServiceSchema } from "../api/inference-service/index.ts";
+import { inferenceServiceSchema, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import { ENGINES, engineDescription } from "../engines/registry.ts";
 import { argumentsAsSettings, schemaOfSetting } from "./arguments.ts";
 import { effectiveSpec } from "./effective-spec.ts";

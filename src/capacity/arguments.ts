@@ -2,10 +2,20 @@
 import { z } from "zod";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
-import { type InferenceServiceSpec, inferenceServiceSpecSchema, type InferenceServiceStatus } from "../api/inference-service/index.ts";
+import {
+  type InferenceServiceSpec,
+  type InferenceServiceStatus,
+  inferenceServiceSpecSchema,
+} from "../api/inference-service/index.ts";
 import { speculativeDecodingOf } from "../api/inference-service/roles.ts";
 import { contradictionInSettings } from "../api/inference-service/rules.ts";
-import { type ArgumentSetting, type EngineArguments, type InheritedArguments, type ReadArgument, readArguments } from "../engines/contract/arguments.ts";
+import {
+  type ArgumentSetting,
+  type EngineArguments,
+  type InheritedArguments,
+  type ReadArgument,
+  readArguments,
+} from "../engines/contract/arguments.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { isDeepEqual } from "../util/deep-equal.ts";
 

@@ -1,7 +1,7 @@
 /** The spec of a service as its engine gets it, for readers that do not resolve the service. Pure. */
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
-import type { InferenceServiceSpec, InferenceService } from "../api/inference-service/index.ts";
+import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { argumentsAsSettings, settingAt, withSetting } from "./arguments.ts";
 
 /** With the settings in arguments: those of the service, and those that its status has of its BackendRuntime and flavor. */

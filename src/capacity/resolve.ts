@@ -1,5 +1,6 @@
 /** Resolves a service and its Model to a template, or to the reason why it cannot run. Pure. */
 
+import type { EngineSettings } from "../api/engine-settings.ts";
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
@@ -12,19 +13,24 @@ import type { ModelRole } from "../api/inference-service/model-refs.ts";
 import { isBeingDeleted } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
 import type { InheritedArguments } from "../engines/contract/arguments.ts";
-import { engineDescription, DEFAULT_HOST_ACCELERATOR, runtimesFor } from "../engines/registry.ts";
+import { DEFAULT_HOST_ACCELERATOR, engineDescription, runtimesFor } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
-import { argumentsAsSettings, type ArgumentsAsSettings } from "./arguments.ts";
+import { type ArgumentsAsSettings, argumentsAsSettings } from "./arguments.ts";
 import { argumentsOfBackend, type BackendRevision, withBackend } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { argumentsOfFlavor, withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
-import { revisionContentOf, type TemplateWithoutHost, toReplicaModel, toReplicaTemplate, toEngineSettings } from "./template.ts";
+import {
+  revisionContentOf,
+  type TemplateWithoutHost,
+  toEngineSettings,
+  toReplicaModel,
+  toReplicaTemplate,
+} from "./template.ts";
 import type { Transport } from "./transport.ts";
-import type { EngineSettings } from "../api/engine-settings.ts";
 
 export interface Resolved {
   readonly at: "resolved";

@@ -1,13 +1,14 @@
 /** Determines whether a service runs as engines on hosts or as pods. Pure. */
+
+import { z } from "zod";
 import { type Accelerator, DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
+import { type LabelSelector, labelSelectorSchema, selectorMatches } from "../api/fields/kubernetes.ts";
+import type { Flavor } from "../api/flavors.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { RunsOn } from "../api/inference-service/rollout.ts";
 import type { Model } from "../api/model.ts";
-import { flavorsOf, platformOfFlavor } from "./flavors/narrow.ts";
-import { z } from "zod";
-import { type LabelSelector, labelSelectorSchema, selectorMatches } from "../api/fields/kubernetes.ts";
-import type { Flavor } from "../api/flavors.ts";
 import { bothSelectors } from "./flavors/apply.ts";
+import { flavorsOf, platformOfFlavor } from "./flavors/narrow.ts";
 
 /** The fields that decide between hosts and pods. They may lack the defaults of the API server. */
 interface Placed {

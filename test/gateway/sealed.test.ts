@@ -24,14 +24,24 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "sealed services", () => {
 
   beforeAll(async () => {
     const controllerArgs = ["--relay-service", "metalbridge-relay"];
-    on = await startSystem({ agents: [{ hostName: "mac-1", config: { disk: { reserve: 0 } } }], controllerArgs });
+    on = await startSystem({
+      agents: [{ hostName: "mac-1", config: { disk: { reserve: 0 } } }],
+      controllerArgs,
+    });
     dir = await mkdtemp(path.join(tmpdir(), "mb-relay-"));
     await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
     const health = await freePort();
     relay = startPart(
       [
         ...["relay", "--kubeconfig", on.cluster.kubeconfig, "--dir", path.join(dir, "run")],
-        ...["--envoy", envoyPath ?? "envoy", "--address", on.network.hostAddress, "--health-port", String(health)],
+        ...[
+          "--envoy",
+          envoyPath ?? "envoy",
+          "--address",
+          on.network.hostAddress,
+          "--health-port",
+          String(health),
+        ],
       ],
       path.join(dir, "relay.log"),
     );
@@ -52,7 +62,9 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "sealed services", () => {
       service("chat", "mac-1", { contextSize: 1024, endpoint: { transport: "Sealed" } }),
     );
     await on.services.untilReady("chat");
-    await until(async () => expect((await fetch(`http://127.0.0.1:${health}/readyz`)).status, relay.log()).toBe(200));
+    await until(async () =>
+      expect((await fetch(`http://127.0.0.1:${health}/readyz`)).status, relay.log()).toBe(200),
+    );
   });
 
   afterAll(async () => {
@@ -73,7 +85,12 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "sealed services", () => {
     const messages = [{ role: "user" as const, content: "Hi" }];
     const whole = await client.chat.completions.create({ model: "chat", messages, max_tokens: 4 });
     expect(whole.object).toBe("chat.completion");
-    const stream = await client.chat.completions.create({ model: "chat", messages, max_tokens: 4, stream: true });
+    const stream = await client.chat.completions.create({
+      model: "chat",
+      messages,
+      max_tokens: 4,
+      stream: true,
+    });
     let events = 0;
     for await (const _ of stream) events += 1;
     expect(events).toBeGreaterThan(1);

@@ -1,6 +1,6 @@
 /** Envoy's own error responses, in the format of the API of the request's path. Pure. */
 import { MAX_HEADERS_KIB } from "../../../src/http/header-limit.ts";
-import { HEADERS, METADATA_NAMESPACES, DECIDE_CLUSTER } from "../names.ts";
+import { DECIDE_CLUSTER, HEADERS, METADATA_NAMESPACES } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
 
 interface LocalReply {

@@ -9,12 +9,19 @@ import { serveEndpoints } from "../grpc/server.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
 import { renderListeners } from "../render/listener.ts";
 import { renderSecret, renderTrust } from "../render/typed.ts";
-import type { Envoy, EnvoyCluster, EnvoyLimits, EnvoyOptions, EnvoyStopOptions, ListenAddress } from "../types.ts";
+import type {
+  Envoy,
+  EnvoyCluster,
+  EnvoyLimits,
+  EnvoyOptions,
+  EnvoyStopOptions,
+  ListenAddress,
+} from "../types.ts";
 import { createAdmin, type EnvoyAdmin } from "./admin.ts";
+import { createHeldPort, requireFree } from "./held-port.ts";
 import { type EnvoyPaths, envoyPaths } from "./paths.ts";
 import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";
 import { createXdsFiles, makeXdsFolders, type XdsFiles, type XdsFilesOptions } from "./xds-files.ts";
-import { createHeldPort, requireFree } from "./held-port.ts";
 
 const DEFAULTS = {
   maxBodyBytes: 32 << 20,

@@ -1,7 +1,17 @@
 /** The life of Envoy and of its configuration: faults of the decision service, changes of endpoints, restarts, upgrades, certificates. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { connect, createServer } from "node:net";
 import path from "node:path";
 import { connect as connectTls } from "node:tls";
@@ -16,7 +26,15 @@ import { keepLines } from "../../../test/fixtures/log-lines.ts";
 import { selfSigned } from "../../../test/fixtures/self-signed.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
-import { type EnvoyBed, grant, JSON_TYPE, serve, startEngine, startEnvoyBed, startServer } from "./fixtures/envoy-bed.ts";
+import {
+  type EnvoyBed,
+  grant,
+  JSON_TYPE,
+  serve,
+  startEngine,
+  startEnvoyBed,
+  startServer,
+} from "./fixtures/envoy-bed.ts";
 
 const QUICK = { everyMs: 5, timeoutMs: 20_000 } as const;
 

@@ -3,12 +3,12 @@ import { renameSync } from "node:fs";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { readLogTail } from "../../../src/supervise/log-tail.ts";
 import { ProcessStop } from "../../../src/supervise/stop.ts";
 import type { ProcessExit, SupervisedProcess, Supervisor } from "../../../src/supervise/supervised.ts";
 import { ifExists, systemCode } from "../../../src/util/atomic-file.ts";
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
-import { readLogTail } from "../../../src/supervise/log-tail.ts";
 
 const RESTARTS = { firstMs: 100, capMs: 10_000 };
 /** A run of this length was no failed start. */

@@ -1,11 +1,22 @@
 /** Requests through the real Envoy: routing, headers, streams, and usage. */
+
+import { connect } from "node:net";
+import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
-import { closedPort, type Engine, type EnvoyBed, grant, JSON_TYPE, startEngine, startEnvoyBed, type TestResponse, type TestServer } from "./fixtures/envoy-bed.ts";
-import { connect } from "node:net";
-import fc from "fast-check";
+import {
+  closedPort,
+  type Engine,
+  type EnvoyBed,
+  grant,
+  JSON_TYPE,
+  startEngine,
+  startEnvoyBed,
+  type TestResponse,
+  type TestServer,
+} from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
 /** The connection is closed instead of a response. */

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { conditionsSchema } from "../conditions.ts";
 import { modeSchema } from "../engine-settings.ts";
+import { passThrough } from "../fields/kubernetes.ts";
 import { modelOrigin } from "../fields/model-origin.ts";
 import { totalPerformanceSchema } from "../fields/performance.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
@@ -10,7 +11,6 @@ import { flavorStatusSchema } from "../flavors.ts";
 import { LORA_ADAPTERS_MAX } from "../inference-replica.ts";
 import { MODEL_NAMES_MAX } from "./endpoint.ts";
 import { idleStatusSchema } from "./idle.ts";
-import { passThrough } from "../fields/kubernetes.ts";
 
 export const SERVICE_PHASES = [
   "Pending",

@@ -1,6 +1,13 @@
 /** The subject of a benchmark: the engine settings of a service that change the speed of a single request. Pure. */
 
-import { BENCHMARK_RUNS, BENCHMARK_TOKENS, BENCHMARK_WARMUPS, type BenchmarkPlan, type BenchmarkResult, type BenchmarkSettings } from "../../api/benchmark.ts";
+import {
+  BENCHMARK_RUNS,
+  BENCHMARK_TOKENS,
+  BENCHMARK_WARMUPS,
+  type BenchmarkPlan,
+  type BenchmarkResult,
+  type BenchmarkSettings,
+} from "../../api/benchmark.ts";
 import { defaultSpeedOf, SPEED_SETTINGS, speedSettingsOf } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Runtime } from "../../api/fields/runtimes.ts";
@@ -14,7 +21,13 @@ import { effectiveSpec } from "../effective-spec.ts";
 import { formatOf, quantizationOfWeights } from "../resolve.ts";
 import { platformOf, runsOn } from "../runs-on.ts";
 import { candidateRuntimes } from "../runtime-choice.ts";
-import { type BenchmarkSubject, type BenchmarkTable, benchmarkKey, modelContentOf, resultFor } from "./table.ts";
+import {
+  type BenchmarkSubject,
+  type BenchmarkTable,
+  benchmarkKey,
+  modelContentOf,
+  resultFor,
+} from "./table.ts";
 
 /** The engine that runs the Model; a host has no `gpusPerPod`. */
 export interface SubjectEngine {

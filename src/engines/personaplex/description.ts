@@ -1,8 +1,9 @@
 /** NVIDIA's PersonaPlex, in pods. */
-import type { EngineDescription } from "../contract/description.ts";
-import { flagsOf, hubWeights, type PodRuntime, requireChatMode, flagsOfFields } from "../contract/pod.ts";
+
 import { personaPlexConfigSchema } from "../../api/inference-service/runtime-configs.ts";
 import { argumentsOfConfig } from "../contract/arguments.ts";
+import type { EngineDescription } from "../contract/description.ts";
+import { flagsOf, flagsOfFields, hubWeights, type PodRuntime, requireChatMode } from "../contract/pod.ts";
 
 const FIELDS = { "--quantize-4bit": "quantize4Bit", "--cpu-offload": "cpuOffload" } as const;
 

@@ -2,9 +2,18 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { requestedNames } from "../../api/inference-service/model-names.ts";
-import { argumentsOfConfig, type EngineArguments } from "../contract/arguments.ts";
-import { flagsOf, hubWeights, type PodCommand, type PodInput, type PodRuntime, parallelSizes, tokensPerRequest, flagsOfFields } from "../contract/pod.ts";
 import { sglangConfigSchema } from "../../api/inference-service/runtime-configs.ts";
+import { argumentsOfConfig, type EngineArguments } from "../contract/arguments.ts";
+import {
+  flagsOf,
+  flagsOfFields,
+  hubWeights,
+  type PodCommand,
+  type PodInput,
+  type PodRuntime,
+  parallelSizes,
+  tokensPerRequest,
+} from "../contract/pod.ts";
 
 type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 

@@ -1,8 +1,18 @@
 /** NVIDIA's TensorRT-LLM, in pods. */
+
+import { SLOTS_ARGUMENT } from "../contract/arguments.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { type GroupRuntime, groupSizes, LEADER_POD, type PodGroup, SSH_KEY_FILE } from "../contract/group.ts";
-import { flagsOf, hubWeights, type PodCommand, type PodInput, type PodRuntime, parallelSizes, requireChatMode, tokensPerRequest } from "../contract/pod.ts";
-import { SLOTS_ARGUMENT } from "../contract/arguments.ts";
+import {
+  flagsOf,
+  hubWeights,
+  type PodCommand,
+  type PodInput,
+  type PodRuntime,
+  parallelSizes,
+  requireChatMode,
+  tokensPerRequest,
+} from "../contract/pod.ts";
 
 /** TensorRT-LLM's own server as a pod. Arguments are those of 1.2. */
 const tensorrtLLMPod: PodRuntime = {

@@ -1,9 +1,9 @@
 /** Hugging Face's Text Generation Inference, in pods. */
 
+import { tgiConfigSchema } from "../../api/inference-service/runtime-configs.ts";
 import { argumentsOfConfig, SLOTS_ARGUMENT } from "../contract/arguments.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { flagsOf, hubWeights, type PodRuntime, requireChatMode, tokensPerRequest } from "../contract/pod.ts";
-import { tgiConfigSchema } from "../../api/inference-service/runtime-configs.ts";
 
 /** Text Generation Inference as a pod. Arguments are those of 3.3. */
 const tgiPod: PodRuntime = {

@@ -2,9 +2,19 @@
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { modelNamesOf } from "../../api/inference-service/roles.ts";
-import { argumentsOfConfig, type EngineArguments, SLOTS_ARGUMENT } from "../contract/arguments.ts";
-import { flagsOf, hubWeights, type PodCommand, type PodFiles, type PodInput, type PodModel, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
 import { vllmConfigSchema } from "../../api/inference-service/runtime-configs.ts";
+import { argumentsOfConfig, type EngineArguments, SLOTS_ARGUMENT } from "../contract/arguments.ts";
+import {
+  flagsOf,
+  hubWeights,
+  type PodCommand,
+  type PodFiles,
+  type PodInput,
+  type PodModel,
+  type PodRuntime,
+  parallelSizes,
+  tokensPerRequest,
+} from "../contract/pod.ts";
 
 type Config = NonNullable<InferenceServiceSpec["vllmConfig"]>;
 

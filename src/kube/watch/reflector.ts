@@ -9,7 +9,7 @@ import { watchPath } from "../paths.ts";
 import { isOlderVersion } from "../resource-version.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
 import { waitMs } from "../wait.ts";
-import { createStore, type StoreChange, createSlimmer } from "./store.ts";
+import { createSlimmer, createStore, type StoreChange } from "./store.ts";
 import { type WatchEnd, watchOnce } from "./watch-once.ts";
 
 export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
