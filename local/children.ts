@@ -84,13 +84,11 @@ export function keepChild(
       const exit = await child.ended;
       if (signal.aborted) return exit;
       ends = countEnd(ends, performance.now() - startedMs, child.isKilled());
-      const isLeft = ends.exits >= MAX_EXITS && !ends.hasRun;
-      const next = isLeft ? " for the third time since its first start, and is not" : ", and is";
+      const waitMs = restartMs(ends);
+      const next =
+        waitMs === undefined ? " for the third time since its first start, and is not" : ", and is";
       print(`${exit}${next} started again; its log: ${logFile}`);
-      if (isLeft) return exit;
-      const waitMs = ends.inARow === 1 ? 0 : backoffMs(ends.inARow - 1, RESTARTS);
-      await pause(waitMs, undefined, { signal }).catch(() => {});
-      if (signal.aborted) return exit;
+      if (waitMs === undefined || !(await paused(waitMs, signal))) return exit;
       child = startChild(name, args, logFile);
     }
   };
@@ -124,6 +122,18 @@ function countEnd({ inARow, exits, hasRun }: Ends, ranMs: number, isKilled: bool
     exits: isKilled ? exits : exits + 1,
     hasRun: hasRun || isLong,
   };
+}
+
+/** Undefined if the part is left. */
+function restartMs({ exits, hasRun, inARow }: Ends): number | undefined {
+  if (exits >= MAX_EXITS && !hasRun) return undefined;
+  return inARow === 1 ? 0 : backoffMs(inARow - 1, RESTARTS);
+}
+
+/** False if the signal was aborted meanwhile. */
+async function paused(ms: number, signal: AbortSignal): Promise<boolean> {
+  await pause(ms, undefined, { signal }).catch(() => {});
+  return !signal.aborted;
 }
 
 /** The last lines of the log from this run, for an error message. */
