@@ -29,6 +29,7 @@ import { AgentState } from "./state.ts";
 import { openStore } from "./store/store.ts";
 import type { ModelStore } from "./store/types.ts";
 import { createModelMaintenance, type ModelMaintenance } from "./store-maintenance/model-maintenance.ts";
+import { createTransportIdentity, type TransportIdentity } from "./transport/host-transport.ts";
 
 /** Inputs of every part of the agent. */
 export interface AgentInputs {
@@ -62,6 +63,7 @@ export interface Agent extends Opened {
   readonly startedAtMs: number;
   readonly instances: Instances;
   readonly gate: GateRoutes;
+  readonly transport: TransportIdentity;
   readonly pressure: PressureWatch;
   readonly runner: ReplicaRunner;
   readonly observer: HostObserver;
@@ -111,7 +113,7 @@ function buildAgent(inputs: AgentInputs, opened: Opened): Agent {
   const reader = createHostReader(config.platform, run, runOften);
   const pressure = createPressureWatch({ reader, clock, log, signal });
   const engines = createEngines(inputs, state, reader);
-  const { instances, gate, drivers } = engines;
+  const { instances, gate, transport, drivers } = engines;
   const runner = createRunner(inputs, opened, { ...engines, pressure });
   const address = () => state.address(runner.addressesInUse());
   const observer = createHostObserver({
@@ -158,18 +160,19 @@ function buildAgent(inputs: AgentInputs, opened: Opened): Agent {
     benchmark: benchmark.state(),
     credential: state.credential(),
     peer: peers?.status(),
+    transport: transport.status(),
   });
   const startedAtMs = clock.nowMs() - process.uptime() * 1_000;
-  const parts = { instances, gate, pressure, runner, observer, models, benchmark, address, observe };
-  return { ...opened, ...parts, inputs, startedAtMs, apiRequests: createTally() };
+  const parts = { instances, gate, transport, pressure, runner, observer, models, benchmark, address };
+  return { ...opened, ...parts, observe, inputs, startedAtMs, apiRequests: createTally() };
 }
 
 function createEngines(
-  { config, environment, clock, log }: AgentInputs,
+  { config, environment, clock, log, signal }: AgentInputs,
   state: AgentState,
   reader: HostReader,
 ) {
-  const { stateDir, engineLogs } = config;
+  const { stateDir, hostName, engineLogs } = config;
   const { footprintBytes } = reader;
   const logLimits = { maxBytes: engineLogs.maxSize, keep: engineLogs.keep };
   const instances = createInstances({ stateDir, clock, log, footprintBytes, logLimits });
@@ -184,6 +187,15 @@ function createEngines(
     release: environment.agentVersion,
     mayRun: (uid) => hasRecord(join(stateDir, ENGINES_FOLDER, uid)),
   });
+  const transport = createTransportIdentity({
+    stateDir,
+    hostName,
+    clock,
+    log,
+    signal,
+    onChange: () => state.report(),
+    onReplaced: () => gate.reload(),
+  });
   const memoryBudget = () => state.memoryBudget();
   const drivers = createEngineDrivers({
     env,
@@ -192,13 +204,18 @@ function createEngines(
     memoryBudget,
     gate: { routes: gate, clock },
   });
-  return { instances, gate, drivers };
+  return { instances, gate, transport, drivers };
 }
 
 function createRunner(
   { config, clock, log }: AgentInputs,
   { state, store, addressesUp }: Opened,
-  { instances, drivers, pressure }: ReturnType<typeof createEngines> & { readonly pressure: PressureWatch },
+  {
+    instances,
+    transport,
+    drivers,
+    pressure,
+  }: ReturnType<typeof createEngines> & { readonly pressure: PressureWatch },
 ): ReplicaRunner {
   return createReplicaRunner({
     stateDir: config.stateDir,
@@ -206,6 +223,7 @@ function createRunner(
     log,
     store,
     drivers,
+    transport,
     processes: instances.processes,
     memory: pressure,
     memoryBudget: () => state.memoryBudget() ?? (state.isMachineUnread() ? "unread" : undefined),

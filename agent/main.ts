@@ -103,6 +103,7 @@ async function runUntilStopped(
   await Promise.all([
     agent.instances.daemons.stopUnused(isAllKnown),
     agent.gate.begin(),
+    agent.transport.begin(),
     agent.models.begin(),
   ]);
   const adopted = agent.runner.snapshot();

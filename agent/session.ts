@@ -87,7 +87,7 @@ function joinCluster(
   connection: KubeConnection,
   { client, instanceId, remote, onHost }: Joining,
 ): ClusterSession & { readonly wake: () => void } {
-  const { inputs, runner, models } = agent;
+  const { inputs, runner, models, transport } = agent;
   const { config, clock, log, signal, endSignal } = inputs;
   const { hostName } = config;
   const reporter = { reportingController: AGENT_REPORTER, reportingInstance: hostName };
@@ -114,8 +114,10 @@ function joinCluster(
     client,
     signal: endSignal,
     mayWrite: registration.isNameOurs,
+    fingerprint: () => transport.fingerprint(),
     onChange: (key) => runner.sliceChanged(key),
   });
+  transport.connect(endpoints.areSealedWith);
   const replicas = createReplicaWatch({ ...shared, runner, onSynced: registration.report });
   runner.connect({ client: hostClient, recorder: record, endpoints });
   models.connect({ client: hostClient, record });

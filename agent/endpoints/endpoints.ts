@@ -1,5 +1,5 @@
 /** The EndpointSlices of this host's replicas: announced and withdrawn, each write acknowledged by the API server. */
-import { ANNOTATION_ADDRESSES, LABEL_HOST, MANAGER_AGENT, PORT_NAME } from "../../src/api/group.ts";
+import { ANNOTATION_ADDRESSES, LABEL_HOST, MANAGER_AGENT, PORT_NAME, ANNOTATION_FINGERPRINTS } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
@@ -12,7 +12,7 @@ import { backoffMs } from "../../src/util/backoff.ts";
 import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { addressProblem } from "../host/address.ts";
-import type { EndpointAddress, EndpointResult, Endpoints } from "../replicas/context/ports.ts";
+import type { EndpointAddress, EndpointResult, Endpoints, Announcement } from "../replicas/context/ports.ts";
 import type { SliceState } from "../replicas/evidence/observed.ts";
 import { createNewestSlices, type NewestSlices } from "./newest-slices.ts";
 
@@ -27,12 +27,16 @@ export interface EndpointsOptions {
   readonly onChange: (key: string) => void;
   /** False while another agent holds the host name: then nothing is written. */
   readonly mayWrite?: () => boolean;
+  /** The fingerprint of the certificate with which this host serves sealed replicas. */
+  readonly fingerprint?: () => string | undefined;
 }
 
 export interface SliceEndpoints extends Endpoints {
   readonly watch: WatchedReflector;
   /** Retries writes in backoff at once: the network has changed since they failed. */
   readonly retryNow: () => void;
+  /** True if every slice of a sealed replica has the fingerprint; false before the first list. */
+  readonly areSealedWith: (fingerprint: string) => boolean;
 }
 
 const RETRY = { firstMs: 50, capMs: 2_000 };
@@ -77,6 +81,9 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
       backoff.abort();
       backoff = new AbortController();
     },
+    areSealedWith: (fingerprint) =>
+      reflector.isSynced() &&
+      reflector.list().every((slice) => fingerprintsOf(slice)?.includes(fingerprint) !== false),
     state: (replica, desired) => {
       const slice = slices.get(keyOf(replica));
       if (slice !== undefined) return stateOfSlice(slice, desired);
@@ -88,7 +95,10 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
         const outcome = await persist(turn, () =>
           writer.write(
             replica,
-            (slice) => addressRefusal(slice, endpoint.address) ?? readyBody(slice, endpoint),
+            (slice) =>
+              addressRefusal(slice, endpoint.address) ??
+              sealRefusal(slice, endpoint, options.fingerprint?.()) ??
+              readyBody(slice, endpoint),
           ),
         );
         if (outcome.at === "missing") return { ok: false, message: "the EndpointSlice does not exist yet" };
@@ -207,6 +217,22 @@ function addressRefusal(slice: EndpointSlice, address: string): string | undefin
   return isAddressWithin(address, allowed.split(","))
     ? undefined
     : `${address} is not among the addresses that the Host allows (${allowed === "" ? "none" : allowed})`;
+}
+
+/** A gateway would send requests in plain text, or to a host that it does not recognize. */
+function sealRefusal(
+  slice: EndpointSlice,
+  { isSealed }: Announcement,
+  fingerprint: string | undefined,
+): string | undefined {
+  if (isSealed !== true || (fingerprint !== undefined && fingerprintsOf(slice)?.includes(fingerprint)))
+    return undefined;
+  return "the EndpointSlice does not have the certificate of this host yet, which the controller copies from the status of the Host";
+}
+
+/** Undefined if the replica is not sealed. */
+function fingerprintsOf({ metadata }: EndpointSlice): readonly string[] | undefined {
+  return metadata.annotations?.[ANNOTATION_FINGERPRINTS]?.split(",");
 }
 
 function identityOf(slice: EndpointSlice): Pick<EndpointSlice, "metadata" | "addressType"> {

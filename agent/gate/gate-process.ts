@@ -169,6 +169,7 @@ function isSameListener(a: GateRoute, b: GateRoute): boolean {
     a.service === b.service &&
     (a.tls === undefined) === (b.tls === undefined) &&
     a.tls?.clientCAFile === b.tls?.clientCAFile &&
+    a.tls?.clientFingerprintsFile === b.tls?.clientFingerprintsFile &&
     JSON.stringify(a.limits) === JSON.stringify(b.limits)
   );
 }

@@ -1,6 +1,9 @@
 /** Creates a route's HTTP server with the route's limits. */
 import { createServer, type Server, type ServerOptions } from "node:http";
 import type { GateLimits, GateRoute } from "./routes.ts";
+import { constants } from "node:crypto";
+import type { SecureContextOptions } from "node:tls";
+import { MAX_UNPROVED } from "./sealed-clients.ts";
 
 const HEADER_BYTES = 16 * 1024;
 const KEEPALIVE_PROBE_MS = 30_000;
@@ -21,6 +24,7 @@ export function createListener(
     keepAlive: true,
     keepAliveInitialDelay: KEEPALIVE_PROBE_MS,
   };
+  const isSealed = tls?.clientFingerprintsFile !== undefined;
   const server =
     tls === undefined
       ? createServer(options)
@@ -28,13 +32,24 @@ export function createListener(
           ...options,
           handshakeTimeout: headMs,
           ALPNProtocols: ["http/1.1"],
-          requestCert: tls.clientCAFile !== undefined,
-          rejectUnauthorized: true,
+          requestCert: isSealed || tls.clientCAFile !== undefined,
+          // Any certificate passes the handshake of a sealed route, which proves its key; then its fingerprint decides.
+          rejectUnauthorized: !isSealed,
+          ...protocolOf(tls),
         });
   // Unlimited: Node would drop headers from the list, such as a length, that its parser still honors.
   server.maxHeadersCount = 0;
-  server.maxConnections = connections;
+  server.maxConnections = connections + (isSealed ? MAX_UNPROVED : 0);
   return server;
+}
+
+/** Needed for each new certificate too. A resumed session would present none. */
+export function protocolOf(
+  tls: NonNullable<GateRoute["tls"]>,
+): Pick<SecureContextOptions, "minVersion" | "secureOptions"> {
+  return tls.clientFingerprintsFile === undefined
+    ? {}
+    : { minVersion: "TLSv1.3", secureOptions: constants.SSL_OP_NO_TICKET };
 }
 
 /** Loads Node's TLS, 5 MB, with the first route that needs it. */

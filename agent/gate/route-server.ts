@@ -17,10 +17,12 @@ import { modelNamingOf } from "./body/rewrite-model.ts";
 import { rejectTinyChunks } from "./body/tiny-chunks.ts";
 import { incrementCount, type RouteCounters } from "./counters.ts";
 import { IdleConnections } from "./idle-connections.ts";
-import { createListener } from "./listener.ts";
+import { createListener, protocolOf } from "./listener.ts";
 import { admitRequest, type PathRules, parseErrorStatus, pathRulesOf, withAdapters } from "./paths.ts";
 import { createRelayPool, type RelayExchange, type RelayTarget, relay, watchReading } from "./relay.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, isRouteFor, type RouteStatus } from "./routes.ts";
+import type { TLSSocket } from "node:tls";
+import { readFingerprints, SealedClients } from "./sealed-clients.ts";
 
 const LISTEN_RETRY_MS = 1_000;
 /** Interval at which a gate that has handed over closes connections that were idle for too long. */
@@ -33,6 +35,7 @@ const LINGER_MS = 500;
 /** Time for the client to read the rejection. */
 const REJECTION_READ_MS = 1_000;
 
+const NO_CLIENTS = "clients: spec.clientFingerprints of the replica has no entry, so no client may connect";
 const UNEXPECTED = rejectRequest(417, "expectation", "Expect takes 100-continue only");
 
 export interface RoutePorts {
@@ -55,6 +58,8 @@ export class RouteServer {
   readonly #pipelines = new Pipelines();
   readonly #connections = new IdleConnections();
   readonly #problems = new Map<string, string>();
+  /** Only with a sealed route. */
+  readonly #clients: SealedClients | undefined;
   #route: GateRoute;
   #rules: PathRules;
   #keys: readonly Buffer[] | "unreadable" | undefined;
@@ -71,6 +76,7 @@ export class RouteServer {
     this.#ports = ports;
     this.#limits = { ...DEFAULT_LIMITS, ...route.limits };
     this.#target = { ...route.target, key: undefined, pool: createRelayPool() };
+    this.#clients = route.tls?.clientFingerprintsFile === undefined ? undefined : new SealedClients();
     this.#server = this.#createServer(route.tls);
     this.update(route);
   }
@@ -83,10 +89,15 @@ export class RouteServer {
     server.on("checkExpectation", (request, response) => this.#handle(request, response, UNEXPECTED));
     server.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);
+      this.#clients?.arrive(socket);
       socket.once("close", () => {
         this.#sockets.delete(socket);
         this.#ports.onEnd();
       });
+    });
+    // Before the listener that begins to read requests.
+    server.prependListener("secureConnection", (socket: TLSSocket) => {
+      if (this.#clients?.prove(socket) === false) socket.destroy();
     });
     server.on("clientError", (error: NodeJS.ErrnoException, socket) =>
       this.#answerUnreadable(error.code, socket),
@@ -116,6 +127,9 @@ export class RouteServer {
     this.#target = { host: target.host, port: target.port, key: this.#targetKey(), pool };
     const oldKeys = this.#keys ?? "unreadable";
     this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(readGateKeys).map(keyDigestOf), oldKeys);
+    const file = tls?.clientFingerprintsFile;
+    if (file !== undefined)
+      this.#read("clients", () => this.#clients?.list(readFingerprints(file)), undefined);
     if (tls !== undefined) {
       const server = this.#server as TlsServer;
       const install = (): true => {
@@ -123,6 +137,7 @@ export class RouteServer {
           cert: readFileSync(tls.certFile),
           key: readFileSync(tls.keyFile),
           ca: tls.clientCAFile && readFileSync(tls.clientCAFile),
+          ...protocolOf(tls),
         });
         return true;
       };
@@ -185,6 +200,8 @@ export class RouteServer {
   }
 
   status(): RouteStatus {
+    const problems = [...this.#problems].map(([what, why]) => `${what}: ${why}`);
+    const hasNoClients = this.#clients?.isEmpty === true;
     return {
       state: this.#route.state,
       inFlight: this.#open.size,
@@ -194,8 +211,9 @@ export class RouteServer {
       isServing:
         this.#server.listening &&
         this.#keys !== "unreadable" &&
+        !hasNoClients &&
         (this.#route.tls === undefined || this.#hasCertificate),
-      problems: [...this.#problems].map(([what, why]) => `${what}: ${why}`),
+      problems: hasNoClients && !this.#problems.has("clients") ? [...problems, NO_CLIENTS] : problems,
     };
   }
 
@@ -365,7 +383,8 @@ export class RouteServer {
     const isAnswering = [...this.#open].some((open) => open.req.socket === socket && open.headersSent);
     if (code !== "ECONNRESET") incrementCount(this.#ports.counters.refused, reason);
     const isUnreachable = !socket.writable || code === "ECONNRESET" || isHandshakeError(code);
-    if (isAnswering || isUnreachable) return void socket.destroy();
+    const isUnknown = this.#clients?.has(socket) === false;
+    if (isAnswering || isUnreachable || isUnknown) return void socket.destroy();
     rejectMalformed(socket, status, reason);
   }
 

@@ -45,6 +45,11 @@ export interface GateRoute {
     readonly keyFile: string;
     /** CA certificates, of which one must have signed the certificate of a client. Absent: clients need none. */
     readonly clientCAFile?: string | undefined;
+    /**
+     * Sealed: one SHA-256 fingerprint per line, of the certificates of clients. TLS 1.3 only; every other connection is closed
+     * before a request is read. Absent: certificates are not compared.
+     */
+    readonly clientFingerprintsFile?: string | undefined;
   };
   readonly limits?: Partial<GateLimits>;
 }

@@ -44,6 +44,13 @@ test("the first status has every field, with the observed generation", () => {
   });
 });
 
+test("the certificates for sealed replicas are published, and absent without any", () => {
+  const transport = { fingerprints: ["a".repeat(64), "b".repeat(64)] };
+  const body = hostStatusBody(host(), { ...seen, transport }, "2026-01-01T00:00:00.000Z");
+  expect(body.status?.transport).toEqual(transport);
+  expect(hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z").status?.transport).toBeUndefined();
+});
+
 test("measured compute buffers are published, so that the scheduler uses the same figures", () => {
   const compute = { factor: 1.2, extraBytes: GIB };
   const body = hostStatusBody(host(), { ...seen, compute }, "2026-01-01T00:00:00.000Z");

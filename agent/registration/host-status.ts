@@ -1,37 +1,11 @@
 /** Builds the Host status from the observed machine. Pure; small fluctuations are not a change. */
 
 import type { BenchmarkState } from "../../src/api/benchmark.ts";
-import {
-  type Condition,
-  type ConditionUpdate,
-  getCondition,
-  setCondition,
-} from "../../src/api/conditions.ts";
+import { type Condition, type ConditionUpdate, getCondition, setCondition } from "../../src/api/conditions.ts";
 import { createTrimmer } from "../../src/api/crd/fit.ts";
 import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { API_VERSION } from "../../src/api/group.ts";
-import {
-  DAMAGED_LENGTH_MAX,
-  DAMAGED_MAX,
-  HOST_MODELS_MAX,
-  type Host,
-  type HostCompute,
-  type HostInstalled,
-  type HostMemory,
-  type HostModel,
-  type HostPeer,
-  type HostRemote,
-  type HostRuntime,
-  type HostStatus,
-  type HostSystemInfo,
-  hostStatusSchema,
-  INSTALLED_MAX,
-  INSTALLED_NAME_MAX,
-  PREFETCH_LENGTH_MAX,
-  PREFETCH_STATES_MAX,
-  type PrefetchState,
-  SOURCES_LENGTH_MAX,
-} from "../../src/api/host.ts";
+import { DAMAGED_LENGTH_MAX, DAMAGED_MAX, HOST_MODELS_MAX, type Host, type HostCompute, type HostInstalled, type HostMemory, type HostModel, type HostPeer, type HostRemote, type HostRuntime, type HostStatus, type HostSystemInfo, hostStatusSchema, INSTALLED_MAX, INSTALLED_NAME_MAX, PREFETCH_LENGTH_MAX, PREFETCH_STATES_MAX, type PrefetchState, SOURCES_LENGTH_MAX, type HostTransport } from "../../src/api/host.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { RUNTIMES_USABLE } from "../../src/capacity/placement/host-facts.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
@@ -59,6 +33,8 @@ export interface ObservedHost {
   readonly models: readonly HostModel[];
   /** Absent if this host does not exchange weights with other hosts. */
   readonly peer?: HostPeer | undefined;
+  /** Absent if this host has no usable certificate for sealed replicas. */
+  readonly transport?: HostTransport | undefined;
   /** Absent while remote access is off. */
   readonly remote?: HostRemote | undefined;
   readonly prefetches?: readonly PrefetchState[];
@@ -129,6 +105,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     models: listed(seen.models),
   };
   if (seen.peer !== undefined) status.peer = seen.peer;
+  if (seen.transport !== undefined) status.transport = seen.transport;
   if (seen.remote !== undefined) status.remote = seen.remote;
   // Before the first reading the published list is kept.
   const { installed, installedLeftOut } = seen.installed ? limitInstalled(seen.installed) : (before ?? {});

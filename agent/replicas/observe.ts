@@ -9,7 +9,7 @@ import type { Crashes, Desired, DesiredState, ObservedReplica, SliceState } from
 import { availableFor, pressureOn } from "./pressure.ts";
 import { NO_WORKLOAD, UNPROBED } from "./state/probing.ts";
 import { footprintOf, type LiveRun, liveRunOf, runOf, servedOf } from "./state/run.ts";
-import { type ReplicaState, refOf, replicaOf, replicaRuntime } from "./state/state.ts";
+import { type ReplicaState, refOf, replicaOf, replicaRuntime, clientsOf } from "./state/state.ts";
 
 /** The desired state, as far as this process knows it. */
 export function desiredStateOf({ desired }: ReplicaState, context: RunnerContext): DesiredState {
@@ -65,6 +65,7 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
     quiet: live?.at === "draining" ? live.quiet : {},
     footprint: footprintOf(run),
     secrets: live !== undefined && canRotate(state, live) ? live.secrets : undefined,
+    hasOtherClients: live !== undefined && hasOtherClients(state, live),
     generated: generated === undefined ? undefined : { read: generated, measured },
     crashes: crashesOf(state),
     wasListed: context.wasListed(),
@@ -72,10 +73,16 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
   };
 }
 
-/** Only the gate rereads keys and certificates while an engine runs. */
+/** Only the gate rereads keys, certificates and clients while an engine runs. */
 function canRotate(state: ReplicaState, { instance }: LiveRun): boolean {
-  const { auth, tls } = replicaOf(state)?.spec.template ?? {};
-  return instance.filesChanged !== undefined && (auth ?? tls) !== undefined;
+  const { auth, tls, transport } = replicaOf(state)?.spec.template ?? {};
+  return instance.filesChanged !== undefined && (auth ?? tls ?? transport) !== undefined;
+}
+
+function hasOtherClients(state: ReplicaState, { secrets }: LiveRun): boolean {
+  const replica = replicaOf(state);
+  const clients = replica && clientsOf(replica);
+  return clients !== undefined && clients !== secrets.clients;
 }
 
 /** An engine does not move because an address flaps, or because a new agent has not read it yet; an address that is down is no endpoint. */

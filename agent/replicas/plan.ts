@@ -24,6 +24,14 @@ export function planReplica(
   now: number,
   timings: Timings = defaultTimings,
 ): Plan {
+  const plan = planDesired(desired, observed, now, timings);
+  if (observed.hasOtherClients !== true) return plan;
+  // In every phase of the engine: a revoked client must not keep its connections during a drain.
+  const because = "the clients that may connect have changed";
+  return { ...plan, steps: [{ do: "rotateSecrets", because }, ...plan.steps] };
+}
+
+function planDesired(desired: DesiredState, observed: ObservedReplica, now: number, timings: Timings): Plan {
   if (desired === "unknown" && observed.agentStop === undefined) return awaitFirstList();
   const stop = stopGoalOf(desired, observed);
   if (stop !== undefined) return planStop(stop, observed, now, timings);

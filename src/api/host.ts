@@ -5,15 +5,7 @@ import { reportedConditions } from "./conditions.ts";
 import { hostMemorySchema } from "./fields/host-memory.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 import { MODEL_KEEPERS } from "./fields/runtimes.ts";
-import {
-  bytes,
-  fingerprintSchema,
-  objectName,
-  reachableAddress,
-  shortText,
-  timestamp,
-  totalLength,
-} from "./fields/shared.ts";
+import { bytes, fingerprintSchema, objectName, reachableAddress, shortText, timestamp, totalLength } from "./fields/shared.ts";
 import { fileNames, type hostModelsSchema, hostSpecSchema } from "./host-spec.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
 import { objectFields } from "./metadata.ts";
@@ -319,5 +311,6 @@ export type HostMemory = z.output<typeof hostMemorySchema>;
 export type HostCompute = NonNullable<HostMemory["compute"]>;
 export type HostInstalled = z.output<typeof hostInstalledSchema>;
 export type HostPeer = z.output<typeof hostPeerSchema>;
+export type HostTransport = z.output<typeof hostTransportSchema>;
 export type HostRemote = z.output<typeof hostRemoteSchema>;
 export type Host = z.output<typeof hostSchema>;

@@ -2,19 +2,11 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createEndpoints } from "../../agent/endpoints/endpoints.ts";
-import {
-  createEngineDrivers,
-  engineEnvironment,
-  type RegistryOptions,
-} from "../../agent/engines/registry.ts";
+import { createEngineDrivers, engineEnvironment, type RegistryOptions } from "../../agent/engines/registry.ts";
 import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import type {
-  ReplicaCluster,
-  ReplicaRunner,
-  ReplicaRunnerPorts,
-} from "../../agent/replicas/context/ports.ts";
+import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/context/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
 import { openStore } from "../../agent/store/store.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -27,9 +19,11 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { hasRecord } from "../../src/supervise/run-directory.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
+import { createTransportIdentity, type TransportIdentity } from "../../agent/transport/host-transport.ts";
 
 export interface Agent {
   readonly runner: ReplicaRunner;
+  readonly transport: TransportIdentity;
   /** Stops supervision as a crash would: nothing is shut down in order. */
   readonly end: () => Promise<void>;
   /** Relists replicas and slices, as an agent does once the API server is back. */
@@ -46,7 +40,7 @@ export interface AgentPlace {
   readonly ports: readonly [number, number];
 }
 
-export type AgentChanges = Omit<Partial<ReplicaRunnerPorts>, "drivers" | "processes"> & {
+export type AgentChanges = Omit<Partial<ReplicaRunnerPorts>, "drivers" | "processes" | "transport"> & {
   readonly cluster?: Partial<ReplicaCluster>;
   readonly llamaServer?: string;
   readonly footprintBytes?: (pid: number) => Promise<number | undefined>;
@@ -101,6 +95,15 @@ export async function startAgentAt(
     ...(gateProgram === undefined ? {} : { program: gateProgram }),
     mayRun: (uid) => hasRecord(join(stateDir, ENGINES_FOLDER, uid)),
   });
+  const transport = createTransportIdentity({
+    stateDir,
+    hostName,
+    clock: systemClock,
+    log,
+    signal,
+    onChange: () => {},
+    onReplaced: () => gate.reload(),
+  });
   const memoryBudget = () => 1024 ** 4;
   const config = { llamaServer: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };
   const runner = createReplicaRunner({
@@ -116,6 +119,7 @@ export async function startAgentAt(
       gate: { routes: gate, clock: changes.clock ?? systemClock },
     }),
     processes: instances.processes,
+    transport,
     portRange: ports,
     address: () => address,
     memoryBudget,
@@ -123,7 +127,12 @@ export async function startAgentAt(
     ...changes,
   });
   const reporter = { reportingController: "test", reportingInstance: "test" };
-  const endpoints = createEndpoints({ ...base, hostName, onChange: (key) => runner.sliceChanged(key) });
+  const endpoints = createEndpoints({
+    ...base,
+    hostName,
+    fingerprint: () => transport.fingerprint(),
+    onChange: (key) => runner.sliceChanged(key),
+  });
   const recorder = createEventRecorder({ client, clock: systemClock, signal, ...reporter });
   runner.connect({ client, recorder, endpoints, ...cluster });
   await runner.adopt();
@@ -140,6 +149,7 @@ export async function startAgentAt(
   });
   const agent: Agent = {
     runner,
+    transport,
     relist: () => {
       reflector.relist();
       endpoints.watch.relist();

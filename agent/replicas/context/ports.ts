@@ -11,6 +11,7 @@ import type { ModelStore } from "../../store/types.ts";
 import type { SliceState } from "../evidence/observed.ts";
 import type { Timings } from "../evidence/timings.ts";
 import type { EngineReading, HostCounts, ReplicaCounts } from "../state/counts.ts";
+import type { TransportIdentity } from "../../transport/host-transport.ts";
 
 /** Address at which the cluster reaches a replica's engine. */
 export interface EndpointAddress {
@@ -22,11 +23,16 @@ export type EndpointResult =
   | { readonly ok: true; readonly state: SliceState }
   | { readonly ok: false; readonly message: string };
 
+export interface Announcement extends EndpointAddress {
+  /** True if the slice must name this host's certificate, by which gateways recognize it and use TLS. */
+  readonly isSealed?: boolean;
+}
+
 /** The replica's EndpointSlice, named like the replica; the agent fills `endpoints` and `ports` and nothing else. */
 export interface Endpoints {
   /** The slice's state that the API server last acknowledged, by response or watch; ready means that it holds `desired`. No I/O. */
   readonly state: (replica: ObjectRef, desired: EndpointAddress | undefined) => SliceState;
-  readonly announce: (replica: ObjectRef, endpoint: EndpointAddress) => Promise<EndpointResult>;
+  readonly announce: (replica: ObjectRef, endpoint: Announcement) => Promise<EndpointResult>;
   readonly withdraw: (replica: ObjectRef) => Promise<EndpointResult>;
 }
 
@@ -51,6 +57,8 @@ export interface ReplicaRunnerPorts {
     "resolve" | "fetch" | "inspect" | "hold" | "release" | "noteSpeed" | "disk"
   >;
   readonly drivers: ReadonlyMap<string, EngineDriver>;
+  /** The certificate of sealed replicas. */
+  readonly transport: Pick<TransportIdentity, "file">;
   /** Adopts engines whose record names no runtime that this agent supports. */
   readonly processes: ProcessInstances;
   readonly portRange: readonly [number, number];

@@ -197,6 +197,8 @@ export interface HealthRecord {
 export interface ReadSecrets {
   readonly at: number;
   readonly problem?: string;
+  /** The clients of a sealed replica that the gate accepts, as in its file. */
+  readonly clients?: string | undefined;
 }
 
 /** Last known route from the gate to the engine. */
@@ -269,6 +271,8 @@ export interface ObservedReplica {
   readonly route?: RouteHealth;
   /** Absent if no Secret can change while the engine runs. */
   readonly secrets?: ReadSecrets;
+  /** True if the gate does not know the clients of a sealed replica that its spec names now. */
+  readonly hasOtherClients?: boolean;
   /** Generation counters: last read, and at the last measurement of speed. Absent if the engine does not report them. */
   readonly generated?: { readonly read: Generated; readonly measured: Generated };
   readonly request: RequestProof;

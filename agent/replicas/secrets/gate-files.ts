@@ -1,4 +1,7 @@
-/** Files that the gate reads for a replica: accepted API keys and the certificate, updated from their Secrets. */
+/**
+ * Files that the gate reads for a replica: accepted API keys and the certificate, updated from their Secrets, and the clients of a
+ * sealed one.
+ */
 
 import { createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -14,17 +17,9 @@ import type { GateFiles } from "../../engines/driver/engine.ts";
 import type { RunnerContext } from "../context/context.ts";
 import { recordReplicaEvent } from "../report/events.ts";
 import { liveRunOf, noteSecrets } from "../state/run.ts";
-import { type ReplicaState, replicaOf } from "../state/state.ts";
+import { type ReplicaState, replicaOf, clientsOf } from "../state/state.ts";
 import { acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
-import {
-  decodeSecret,
-  isSecretUnreadable,
-  readKeys,
-  readSecret,
-  type StartSecrets,
-  saveKeys,
-  writeKeyFile,
-} from "./secrets.ts";
+import { decodeSecret, isSecretUnreadable, readKeys, readSecret, type StartSecrets, saveKeys, writeKeyFile } from "./secrets.ts";
 
 /** All accepted keys: those of the Secret and, for some time, those that were removed from it. */
 const ACCEPTED_KEYS = "gate-keys";
@@ -33,6 +28,7 @@ const RETIRED_KEYS = "left-keys";
 /** Chain and key in one file, so that the gate never reads halves of two certificates. */
 const CERTIFICATE = "gate-tls.pem";
 const CLIENT_CA = "gate-client-ca.pem";
+const CLIENTS = "gate-clients";
 
 /**
  * Behind the gate, an engine that checks API keys gets a separate key that only the gate and the probes know: clients cannot
@@ -49,7 +45,8 @@ export async function prepareSecrets(
   if (!isGated(template)) return writeKeyFile(client, replica, dir);
   const { error } = await refreshGateFiles(client, replica, dir, rotationOf(context));
   if (error !== undefined) throw error;
-  const gateFiles = gateFilesOf(replica, dir);
+  const hostFile = template.transport === "Sealed" ? await context.ports.transport.file() : undefined;
+  const gateFiles = gateFilesOf(replica, dir, hostFile);
   if (template.auth === undefined || engineDescription(template.runtime)?.checksApiKey !== true)
     return { gateFiles };
   const apiKey = randomBytes(32).toString("hex");
@@ -67,10 +64,14 @@ export function rotateSecrets(state: ReplicaState, context: RunnerContext): void
     const client = context.cluster()?.client;
     const { isChanged, error } = await refreshGateFiles(client, replica, state.dir, rotationOf(context));
     if (isChanged) {
-      state.log.info({}, "keys or certificate changed");
+      state.log.info({}, "keys, certificate or clients changed");
       run.instance.filesChanged?.();
     }
-    noteSecrets(state, run.instance, { at, problem: error && describeError(error) });
+    noteSecrets(state, run.instance, {
+      at,
+      problem: error && describeError(error),
+      clients: clientsOf(replica),
+    });
     if (error === undefined) state.repeated.resolved("use the Secrets");
     else if (state.repeated.found("use the Secrets", error.message, { code: error.code })) {
       const note = describeError(error);
@@ -123,20 +124,35 @@ async function refreshGateFiles(
     read(refreshKeys(client, replica, dir, rotation)),
     read(refresh(CERTIFICATE, secretName, readCertificate)),
     read(refresh(CLIENT_CA, clientCASecretName, readClientCA)),
+    refreshClients(replica, dir),
   ]);
   const { error } = results.find((result) => result.error !== undefined) ?? {};
   const isChanged = results.some((result) => result.isChanged);
   return { isChanged, error };
 }
 
-function gateFilesOf({ spec: { template } }: InferenceReplica, dir: string): GateFiles {
+/** `hostFile`: certificate and key of this host, for a sealed replica. */
+function gateFilesOf(
+  { spec: { template } }: InferenceReplica,
+  dir: string,
+  hostFile: string | undefined,
+): GateFiles {
   const { auth, tls } = template;
+  const keyFiles = auth === undefined ? undefined : [join(dir, ACCEPTED_KEYS)];
+  if (hostFile !== undefined) {
+    const clientFingerprintsFile = join(dir, CLIENTS);
+    return { keyFiles, tls: { certFile: hostFile, keyFile: hostFile, clientFingerprintsFile } };
+  }
   const file = join(dir, CERTIFICATE);
   const clientCAFile = tls?.clientCASecretName && join(dir, CLIENT_CA);
-  return {
-    keyFiles: auth === undefined ? undefined : [join(dir, ACCEPTED_KEYS)],
-    tls: tls === undefined ? undefined : { certFile: file, keyFile: file, clientCAFile },
-  };
+  return { keyFiles, tls: tls === undefined ? undefined : { certFile: file, keyFile: file, clientCAFile } };
+}
+
+async function refreshClients(replica: InferenceReplica, dir: string): Promise<Refreshed> {
+  const [file, clients] = [join(dir, CLIENTS), clientsOf(replica)];
+  if (clients === undefined || clients === textIn(file)) return { isChanged: false };
+  await writeFileAtomic(file, clients);
+  return { isChanged: true };
 }
 
 /** Expires removed keys even while the Secret cannot be used. */

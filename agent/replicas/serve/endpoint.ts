@@ -3,7 +3,7 @@
 import type { RunnerContext } from "../context/context.ts";
 import type { EndpointResult } from "../context/ports.ts";
 import { runOf, setSlice } from "../state/run.ts";
-import { type ReplicaState, refOf } from "../state/state.ts";
+import { type ReplicaState, refOf, isSealed } from "../state/state.ts";
 
 const NOT_CONNECTED: EndpointResult = {
   ok: false,
@@ -16,9 +16,10 @@ export function announceEndpoint(state: ReplicaState, context: RunnerContext, po
   // The address that the engine listens on: right after a move it differs from the host's.
   const address = runOf(state)?.file.address;
   if (ref === undefined || address === undefined) return;
+  const endpoint = { address, port, isSealed: isSealed(state) };
   state.jobs.run("announce", async () => {
     setSlice(state, { ...state.slice, wasExposed: true, mayArrive: true });
-    const result = await (context.cluster()?.endpoints.announce(ref, { address, port }) ?? NOT_CONNECTED);
+    const result = await (context.cluster()?.endpoints.announce(ref, endpoint) ?? NOT_CONNECTED);
     return state.jobs.isRunning("withdraw") || note(state, result);
   });
 }

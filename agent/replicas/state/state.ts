@@ -68,6 +68,17 @@ export function replicaOf({ desired }: ReplicaState): InferenceReplica | undefin
   return desired.at === "unknown" ? undefined : desired.replica;
 }
 
+/** True if only the clients that its spec names may connect to the replica. */
+export function isSealed(state: ReplicaState): boolean {
+  return replicaOf(state)?.spec.template.transport === "Sealed";
+}
+
+/** The clients of a sealed replica, one fingerprint per line; undefined for any other. */
+export function clientsOf({ spec }: InferenceReplica): string | undefined {
+  if (spec.template.transport !== "Sealed") return undefined;
+  return (spec.clientFingerprints ?? []).map((one) => `${one}\n`).join("");
+}
+
 /** Takes the API server's response to our own write. It may be older than the known object, and does not restore a deleted replica. */
 export function setFromResponse(state: ReplicaState, answer: InferenceReplica, moment: Moment): void {
   const at = state.desired.at === "unknown" ? "current" : state.desired.at;

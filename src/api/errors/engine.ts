@@ -82,6 +82,10 @@ export const engineErrors = {
     do: "put a valid certificate chain in tls.crt and its unencrypted key in tls.key, or CA certificates in ca.crt of clientCASecretRef, all PEM; the agent reads the Secret again within 5 s",
     command: "kubectl create secret tls NAME -n NAMESPACE --cert=tls.crt --key=tls.key",
   },
+  TransportKeyInvalid: {
+    what: "A file with the certificate and key of the host for sealed services is damaged.",
+    do: "restore the file that the message names; or delete it, and the agent creates a new key within a minute and publishes its fingerprint in the status of the Host",
+  },
   EngineFlagRefused: {
     what: "The engine rejected one of its command-line arguments.",
     do: "remove the argument from extraArgs, or upgrade the engine",
