@@ -1,6 +1,16 @@
 /** The sidecar lives on whatever the agent puts into the folder that they share, and runs commands in the agent's folder. */
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync, utimesSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../test/bed/until.ts";
@@ -80,7 +90,7 @@ test("a result that cannot be written is retried, and the sidecar serves the oth
   expect(await ask("later", "metalbridge delete chat")).toMatchObject({ exitCode: 126 });
 });
 
-test("the request of a sidecar that was killed is taken over, but not for ever", async () => {
+test("the request of a sidecar that was killed is taken over, but not forever", async () => {
   await using sidecar = await startSidecar();
   const { at, write, read } = sidecar;
   const past = new Date(Date.now() - 60_000);

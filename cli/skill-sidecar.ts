@@ -22,9 +22,9 @@ interface Flags {
 const POLL_MS = 150;
 /** After a result that could not be written. */
 const RETRY_MS = 1_000;
-/** A claim is renewed at every poll. Above it, the sidecar that made the claim has ended: much longer than a container is throttled. */
+/** A claim is renewed at every poll. Above it, the sidecar that made the claim has exited: much longer than a container is throttled. */
 const CLAIM_EXPIRES_MS = 10_000;
-/** A command that ends its sidecar, for example for want of memory, must not do so for ever. */
+/** A command that ends its sidecar, for example for lack of memory, must not do so forever. */
 const MAX_CLAIMS = 3;
 /** Each is a process of about 150 MiB. */
 const MAX_RUNNING = 2;
@@ -85,7 +85,7 @@ async function runSidecar({ ipc, pack, workspace }: Flags): Promise<void> {
 
 interface Waiting {
   readonly id: string;
-  /** Claims of sidecars that have ended without a result, such as an earlier container of this one. */
+  /** Claims of sidecars that have exited without a result, such as an earlier container of this one. */
   readonly claims: number;
 }
 
@@ -134,7 +134,7 @@ function renew(claim: string): void {
   }
 }
 
-/** False if it has been removed: then it is looked at again. */
+/** False if it has been removed: then it is read again. */
 function isExpired(claim: string): boolean {
   const { mtimeMs = Number.POSITIVE_INFINITY } = statSync(claim, { throwIfNoEntry: false }) ?? {};
   return Date.now() - mtimeMs > CLAIM_EXPIRES_MS;
@@ -151,7 +151,7 @@ async function resultOf(
   return refusal(decision.why);
 }
 
-const ENDS_SIDECAR = `the sidecar ended ${MAX_CLAIMS} times while it ran this command, probably for want of memory; name one object, or use --limit`;
+const ENDS_SIDECAR = `the sidecar ended ${MAX_CLAIMS} times while it ran this command, probably for lack of memory; name one object, or use --limit`;
 
 const refusal = (stderr: string): ExecResult => ({ exitCode: REFUSED, stdout: "", stderr, timedOut: false });
 

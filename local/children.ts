@@ -13,7 +13,7 @@ export interface ChildProgram {
   readonly logFrom: number;
   /** Resolves once, with a sentence about the exit. */
   readonly ended: Promise<string>;
-  /** A signal has ended it: it did not exit of its own accord. */
+  /** A signal has stopped it: it did not exit of its own accord. */
   readonly isKilled: () => boolean;
   /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL some seconds later. */
   readonly stop: (graceMs: number) => Promise<void>;

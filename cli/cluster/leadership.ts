@@ -2,8 +2,8 @@
 
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
-import type { Cluster } from "./cluster.ts";
 import { leadershipNote } from "../../src/verdicts/leadership.ts";
+import type { Cluster } from "./cluster.ts";
 
 /** Undefined while a controller leads, and for a credential that may not read the Lease: it cannot tell. */
 export async function readLeadershipNote({ client }: Cluster, nowMs: number): Promise<string | undefined> {

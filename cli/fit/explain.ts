@@ -2,17 +2,17 @@
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { createFitness } from "../../fitness/fitness.ts";
 import type { Host } from "../../src/api/host.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { costOfNode } from "../../src/capacity/devices/node.ts";
 import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import type { ReplicaNeed, ReplicaPlace } from "../../src/capacity/fitness.ts";
 import { quantizationOfWeights } from "../../src/capacity/resolve.ts";
+import { isUsable, usableMachines } from "../../src/capacity/runs-on.ts";
 import { type MachineScore, type ScoreWeights, scoreMachines } from "../../src/capacity/score.ts";
 import type { DescribedNode } from "../cluster/nodes.ts";
 import { alignColumns } from "../program/table.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { isUsable, usableMachines } from "../../src/capacity/runs-on.ts";
 
 export interface ExplainedMachine {
   readonly machine: string;

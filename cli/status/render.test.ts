@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { leadershipNote } from "../../src/verdicts/leadership.ts";
 import { overviewOf } from "./overview.ts";
 import { renderOverview } from "./render.ts";
-import { leadershipNote } from "../../src/verdicts/leadership.ts";
 
 const condition = (type: string, status: "True" | "False", reason: string) => ({
   type,

@@ -85,7 +85,7 @@ interface Labeled {
   readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
-/** What of an affinity a label selector can say: Gt, Lt and matchFields narrow nothing here. */
+/** The part of an affinity that a label selector can express: Gt, Lt and matchFields narrow nothing here. */
 const requiredTermsSchema = z
   .object({
     nodeAffinity: z.object({

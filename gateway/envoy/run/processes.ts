@@ -16,7 +16,7 @@ const STABLE_MS = 30_000;
 const END_GRACE_MS = 5_000;
 /** Envoy allows three processes at a time in a chain of replacements. */
 const MAX_PREDECESSORS = 1;
-/** Of its output, for the log of the gateway. */
+/** Bytes of its output for the log of the gateway. */
 const TAIL_BYTES = 1_024;
 const ENV = { PATH: "/usr/bin:/bin:/usr/sbin:/sbin" };
 

@@ -7,19 +7,24 @@ import { joinLists, type Live, useList, useNow } from "../../live/hooks.ts";
 import { MemoryBar, MemoryHelp } from "../../parts/machines.tsx";
 import { AttentionNotice, Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import { type AttentionGroup, type AttentionItem, attentionItems, groupAttention, quietState } from "./attention.ts";
+import {
+  type AttentionGroup,
+  type AttentionItem,
+  attentionItems,
+  groupAttention,
+  quietState,
+} from "./attention.ts";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
-import { hrefOfMachine, hrefOfService, To } from "../../address/to.tsx";
-import { Command } from "../../parts/buttons.tsx";
-import { Ago, State } from "../../parts/states.tsx";
 import { useQuery } from "@tanstack/react-query";
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../../../../src/api/group.ts";
-import type { Lease } from "../../../../src/kube/objects.ts";
-import { leadershipNote } from "../../../../src/verdicts/leadership.ts";
+import { type LeadershipLease, leadershipNote } from "../../../../src/verdicts/leadership.ts";
+import { hrefOfMachine, hrefOfService, To } from "../../address/to.tsx";
 import { type ApiObject, getObject } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
 import { useKnownRight } from "../../api/session.ts";
+import { Command } from "../../parts/buttons.tsx";
+import { Ago, State } from "../../parts/states.tsx";
 
 const MACHINES = 12;
 
@@ -126,7 +131,7 @@ function useLeadershipNote(): string | undefined {
   const nowMs = useNow(LEASE_REFRESH_MS);
   const { data, error } = useQuery({
     queryKey: ["lease"],
-    queryFn: ({ signal }) => getObject<Lease & ApiObject>(LEASE, signal),
+    queryFn: ({ signal }) => getObject<LeadershipLease & ApiObject>(LEASE, signal),
     enabled: mayRead === true,
     refetchInterval: LEASE_REFRESH_MS,
     retry: false,
