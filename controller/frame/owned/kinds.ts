@@ -2,10 +2,44 @@
  * The kinds that the controller creates for an InferenceService, one row each. Watches, observation, teardown,
  * the first pass of a leader and the check before the finalizer is removed are derived from the rows.
  */
-import { LABEL_RELAYED_SERVICE, LABEL_REPLICA, LABEL_REVISION, LABEL_SERVICE, LABEL_SERVICE_UID, LABEL_SLICE_MANAGED_BY, LABEL_SLO_RULES, SLICE_MANAGED_BY, SLICE_MANAGED_BY_CONTROLLER } from "../../../src/api/group.ts";
+import {
+  LABEL_RELAYED_SERVICE,
+  LABEL_REPLICA,
+  LABEL_REVISION,
+  LABEL_SERVICE,
+  LABEL_SERVICE_UID,
+  LABEL_SLICE_MANAGED_BY,
+  LABEL_SLO_RULES,
+  SLICE_MANAGED_BY,
+  SLICE_MANAGED_BY_CONTROLLER,
+} from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
-import { claimTemplateName, groupName, revisionName, serviceName, sliceName } from "../../../src/api/names.ts";
-import { AI_GATEWAY_ROUTES, AI_SERVICE_BACKENDS, AUTOSCALERS, BACKEND_TRAFFIC_POLICIES, CONTROLLER_REVISIONS, DEPLOYMENTS, DISRUPTION_BUDGETS, ENDPOINT_SLICES, GATEWAY_BACKENDS, LEADER_WORKER_SETS, NETWORK_POLICIES, POD_MONITORS, PROMETHEUS_RULES, RESOURCE_CLAIM_TEMPLATES, SCALED_OBJECTS, SERVICE_LEVEL_OBJECTIVES, SERVICES } from "../../../src/kube/kinds.ts";
+import {
+  claimTemplateName,
+  groupName,
+  revisionName,
+  serviceName,
+  sliceName,
+} from "../../../src/api/names.ts";
+import {
+  AI_GATEWAY_ROUTES,
+  AI_SERVICE_BACKENDS,
+  AUTOSCALERS,
+  BACKEND_TRAFFIC_POLICIES,
+  CONTROLLER_REVISIONS,
+  DEPLOYMENTS,
+  DISRUPTION_BUDGETS,
+  ENDPOINT_SLICES,
+  GATEWAY_BACKENDS,
+  LEADER_WORKER_SETS,
+  NETWORK_POLICIES,
+  POD_MONITORS,
+  PROMETHEUS_RULES,
+  RESOURCE_CLAIM_TEMPLATES,
+  SCALED_OBJECTS,
+  SERVICE_LEVEL_OBJECTIVES,
+  SERVICES,
+} from "../../../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
 
 /** The service that an object belongs to. */
