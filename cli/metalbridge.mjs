@@ -106,7 +106,7 @@ function becomeSmall() {
 }
 
 function smallFlags() {
-  if (["server", "gateway"].includes(process.argv[2])) return QUICK;
+  if (["server", "gateway", "relay"].includes(process.argv[2])) return QUICK;
   return isAgent() ? [...SMALL, ...UNOPTIMIZED] : SMALL;
 }
 
@@ -116,7 +116,7 @@ function isAgent() {
 
 /** Runs for months: on hosts beside models that need the memory, in the cluster within a limit. */
 function isDaemon() {
-  return isAgent() || ["controller", "server", "node", "gateway"].includes(process.argv[2] ?? "");
+  return isAgent() || ["controller", "server", "node", "gateway", "relay"].includes(process.argv[2] ?? "");
 }
 
 /** glibc gives each thread an arena of its own, which an idle process never gives back. Engines do not inherit it. */

@@ -17,6 +17,7 @@ current-context: x
 test.each([
   ["controller", (port: number) => ["--health-port", `${port}`]],
   ["gateway", (port: number, dir: string) => ["--health-port", `${port}`, "--dir", dir]],
+  ["relay", (port: number, dir: string) => ["--health-port", `${port}`, "--dir", dir]],
   ["server", (port: number) => ["--health-port", `${port}`, "--port", "0"]],
   ["agent", (port: number, dir: string) => ["--metrics-port", `${port}`, "--state-dir", join(dir, "state")]],
 ] as const)(

@@ -7,10 +7,12 @@ import { liveEvictionOf } from "../controller/options/live-eviction/option.ts";
 import { preflightOf } from "../controller/options/preflight/option.ts";
 import { podsSettingsOf, probingOf } from "../controller/pods/config.ts";
 import { gatewayConfigSchema, parseGatewayConfig } from "../gateway/config.ts";
+import { parseRelayConfig, relayConfigSchema } from "../gateway/relay/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
 import { configureController } from "./controller.ts";
 import { configureGateway } from "./gateway.ts";
 import { configureNode } from "./node.ts";
+import { configureRelay } from "./relay.ts";
 import { configureServer } from "./server.ts";
 
 /** By key: as given on the command line, and what becomes of it where that is another. No value is the default. */
@@ -97,6 +99,16 @@ const GATEWAY: Given = {
   healthAddress: ["0.0.0.0"],
   healthPort: ["2", 2],
 };
+const RELAY: Given = {
+  kubeconfig: ["/k"],
+  context: ["c"],
+  dir: ["/run/relay"],
+  envoy: ["/envoy"],
+  address: ["::"],
+  namespace: ["mine"],
+  healthAddress: ["0.0.0.0"],
+  healthPort: ["2", 2],
+};
 const SERVER: Given = {
   kubeconfig: ["/k"],
   context: ["c"],
@@ -148,6 +160,7 @@ test.each([
   ["controller", configureController, parseControllerConfig, controllerConfigSchema, CONTROLLER],
   ["server", configureServer, parseServerConfig, serverConfigSchema, SERVER],
   ["gateway", configureGateway, parseGatewayConfig, gatewayConfigSchema, GATEWAY],
+  ["relay", configureRelay, parseRelayConfig, relayConfigSchema, RELAY],
   ["node", configureNode, parseNodeConfig, nodeConfigSchema, NODE],
 ] as const)("every setting of the %s can be given by its flag", (_, configure, parse, schema, given) => {
   expect(Object.keys(given).sort()).toEqual(Object.keys(schema.shape).sort());

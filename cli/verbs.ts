@@ -223,6 +223,10 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       summary: "Run the gateway, which serves all services under one base URL through Envoy",
       load: async () => (await import("./gateway.ts")).configureGateway,
     },
+    relay: {
+      summary: "Run the relay, which leads requests of cluster Services to sealed replicas on hosts",
+      load: async () => (await import("./relay.ts")).configureRelay,
+    },
     node: {
       summary: "Publish the memory, GPUs, programs and models of this node",
       load: async () => (await import("./node.ts")).configureNode,

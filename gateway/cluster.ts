@@ -9,6 +9,7 @@ import { startReflector, withoutManagers } from "../src/kube/watch/reflector.ts"
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { KeyIndex } from "./keys/key-index.ts";
 import type { Models } from "./models/models.ts";
+import { warnOfMalformed } from "./models/sealed.ts";
 
 export interface GatewayWatchPorts {
   readonly connection: KubeConnection;
@@ -37,6 +38,7 @@ export function watchModels(
       labelSelector: LABEL_SERVICE,
       keep: withoutManagers,
       onChange: (key, slice, before) => {
+        warnOfMalformed(slice, ports.log);
         const changed = models.setSlice(key, slice, before);
         if (changed !== undefined) onChange(changed);
       },

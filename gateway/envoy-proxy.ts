@@ -8,6 +8,7 @@ import { openEnvoy } from "./envoy/run/envoy.ts";
 import type {
   Envoy,
   EnvoyCluster,
+  EnvoyKeyPair,
   EnvoyOptions,
   EnvoyStopOptions,
   EnvoyTls,
@@ -49,6 +50,10 @@ export interface EnvoyProxy {
   readonly isLocal: () => boolean;
   /** Must be called when models have changed. Calls in the same turn of the event loop are merged. */
   readonly update: () => void;
+  /** Certificate for sealed replicas, which get requests from now on. */
+  readonly present: (keyPair: EnvoyKeyPair) => void;
+  /** False while sealed replicas cannot be reached. */
+  readonly hasKeyPair: () => boolean;
   /** Must be called when keys have changed: they determine the address. */
   readonly relisten: () => Promise<void>;
   /** Restores removed files of Envoy's processes, and rotates the access log if it is large. Call periodically. */
@@ -75,10 +80,14 @@ export function createEnvoyProxy(ports: EnvoyProxyPorts): EnvoyProxy {
   let address = addressOf(ports);
   let isLocal = false;
   let isDue = false;
+  const identity = createIdentity(
+    () => running?.envoy,
+    () => update(),
+  );
   const apply = (): void => {
     isDue = false;
     // openEnvoy logs and retries a failed write.
-    void running?.envoy.apply(clustersOf(ports.models()));
+    void running?.envoy.apply(clustersOf(ports.models(), identity.isPresented()));
   };
   const update = (): void => {
     if (isDue) return;
@@ -106,7 +115,9 @@ export function createEnvoyProxy(ports: EnvoyProxyPorts): EnvoyProxy {
   return {
     open: async (signal) => {
       address = addressOf(ports);
-      running = await open(ports, address, signal);
+      const keyPair = identity.keyPair();
+      running = await open(ports, address, keyPair, signal);
+      identity.opened(keyPair);
       isLocal = isLoopback(address);
       opened.resolve();
       // Models and keys may have changed since Envoy got its first configuration.
@@ -118,6 +129,8 @@ export function createEnvoyProxy(ports: EnvoyProxyPorts): EnvoyProxy {
     isRunning: () => running?.envoy.isRunning() === true,
     isLocal: () => isLocal,
     update,
+    present: identity.present,
+    hasKeyPair: () => identity.keyPair() !== undefined,
     relisten,
     maintain: async () => {
       running?.envoy.restoreFiles();
@@ -132,7 +145,37 @@ export function createEnvoyProxy(ports: EnvoyProxyPorts): EnvoyProxy {
   };
 }
 
-async function open(ports: EnvoyProxyPorts, address: string, signal: AbortSignal): Promise<Running> {
+/** The certificate for sealed replicas. Envoy rejects a cluster that names a missing file, so it gets the certificate first. */
+function createIdentity(envoy: () => Pick<Envoy, "present"> | undefined, onPresented: () => void) {
+  let keyPair: EnvoyKeyPair | undefined;
+  let isPresented = false;
+  const present = (next: EnvoyKeyPair): void => {
+    keyPair = next;
+    void envoy()
+      ?.present(next)
+      .then(() => {
+        isPresented = true;
+        onPresented();
+      });
+  };
+  return {
+    keyPair: () => keyPair,
+    isPresented: () => isPresented,
+    present,
+    /** Must be called when Envoy is open, with the certificate that it got. */
+    opened: (given: EnvoyKeyPair | undefined): void => {
+      isPresented = given !== undefined;
+      if (keyPair !== undefined && keyPair !== given) present(keyPair);
+    },
+  };
+}
+
+async function open(
+  ports: EnvoyProxyPorts,
+  address: string,
+  keyPair: EnvoyKeyPair | undefined,
+  signal: AbortSignal,
+): Promise<Running> {
   const { config, decideSocket, supervisor, models, onAccepted, onAnswered, onExited, clock, log } = ports;
   const envoy = await openEnvoy({
     dir: config.dir,
@@ -140,7 +183,8 @@ async function open(ports: EnvoyProxyPorts, address: string, signal: AbortSignal
     listen: { address, port: config.port },
     tls: pair(config.tlsCert, config.tlsKey),
     upstreamTls: upstreamTlsOf(config),
-    clusters: clustersOf(models()),
+    keyPair,
+    clusters: clustersOf(models(), keyPair !== undefined),
     decideSocket,
     supervisor,
     onAccepted,
@@ -180,21 +224,35 @@ function urlOf({ port, tlsCert }: GatewayConfig, address: string): string {
 }
 
 /** An unchanged model keeps its object, because only changed clusters are rendered. */
-const clusters = new WeakMap<ServedModel, EnvoyCluster>();
+const clusters = {
+  complete: new WeakMap<ServedModel, EnvoyCluster>(),
+  plain: new WeakMap<ServedModel, EnvoyCluster>(),
+};
 
-function clustersOf(models: Iterable<ServedModel>): EnvoyCluster[] {
+/** Without sealed replicas while this gateway has no certificate for them. */
+function clustersOf(models: Iterable<ServedModel>, hasKeyPair: boolean): EnvoyCluster[] {
+  const known = hasKeyPair ? clusters.complete : clusters.plain;
   return [...models].map((model) => {
-    const known = clusters.get(model);
-    if (known !== undefined) return known;
-    const endpoints = model.endpoints.map(({ ip, port, host }) => ({
+    const cluster = known.get(model) ?? clusterOf(model, hasKeyPair);
+    known.set(model, cluster);
+    return cluster;
+  });
+}
+
+function clusterOf(model: ServedModel, hasKeyPair: boolean): EnvoyCluster {
+  const { key: name, tlsName, connections } = model;
+  const usable = model.endpoints.filter(({ fingerprints }) => hasKeyPair || fingerprints === undefined);
+  return {
+    name,
+    endpoints: usable.map(({ ip, port, host, fingerprints }) => ({
       address: ip,
       port,
       host: host === ip ? undefined : host,
       isHealthy: true,
-    }));
-    const { key: name, tlsName, connections } = model;
-    const cluster = { name, endpoints, tlsName, keepsConnections: connections !== "single" };
-    clusters.set(model, cluster);
-    return cluster;
-  });
+      fingerprints,
+    })),
+    tlsName,
+    fingerprints: hasKeyPair ? model.fingerprints : [],
+    keepsConnections: connections !== "single",
+  };
 }

@@ -36,6 +36,7 @@ import { createUsers } from "./keys/users.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
 import { createRequestMetrics, gatewayFamilies } from "./metrics.ts";
 import { Models } from "./models/models.ts";
+import { watchTransport } from "./models/sealed.ts";
 import { ModelQueues, reportQueues } from "./queue/queues.ts";
 import { Requests } from "./requests.ts";
 import { type CheckpointFile, openCheckpoint } from "./usage/checkpoint.ts";
@@ -136,8 +137,7 @@ function createGateway(ports: Ports) {
   const finish = createFinishedRequests({
     requests,
     metrics,
-    hostOf: (model, address) =>
-      models.get(model)?.endpoints.find((endpoint) => endpoint.address === address)?.host,
+    hostOf: (model, address) => models.hostOf(model, address),
     onUsage,
     log,
   });
@@ -161,6 +161,7 @@ function createGateway(ports: Ports) {
   };
   const namespace = config.keysNamespace ?? config.namespace;
   const secrets = watchKeys({ ...ports, namespace, keys, onChange: () => void envoy.relisten() });
+  const { whenRead } = watchTransport({ ...ports, namespace: config.namespace, onKeyPair: envoy.present });
   const reflectors = [secrets, ...watchModels({ ...ports, models, onChange }), ...otherGateways];
   const { authenticate } = createAuthenticator({
     keys,
@@ -183,7 +184,7 @@ function createGateway(ports: Ports) {
     requests,
     envoy,
     authenticate,
-    synced: Promise.all(reflectors.map((one) => one.whenSynced())),
+    synced: Promise.all([...reflectors.map((one) => one.whenSynced()), whenRead]),
     notReady: () =>
       reflectors.every((one) => one.isSynced()) ? folder.waitsFor() : "the first list of the cluster",
   };
@@ -241,6 +242,7 @@ function startDecisions(
       hasTrust: config.upstreamCa !== undefined,
       hasCertificate: config.upstreamCert !== undefined,
     },
+    hasKeyPair: envoy.hasKeyPair,
     clock,
     random: Math.random,
   });

@@ -1,5 +1,11 @@
 /** The EndpointSlices of this host's replicas: announced and withdrawn, each write acknowledged by the API server. */
-import { ANNOTATION_ADDRESSES, LABEL_HOST, MANAGER_AGENT, PORT_NAME, ANNOTATION_FINGERPRINTS } from "../../src/api/group.ts";
+import {
+  ANNOTATION_ADDRESSES,
+  ANNOTATION_FINGERPRINTS,
+  LABEL_HOST,
+  MANAGER_AGENT,
+  PORT_NAME,
+} from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
@@ -12,7 +18,7 @@ import { backoffMs } from "../../src/util/backoff.ts";
 import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { addressProblem } from "../host/address.ts";
-import type { EndpointAddress, EndpointResult, Endpoints, Announcement } from "../replicas/context/ports.ts";
+import type { Announcement, EndpointAddress, EndpointResult, Endpoints } from "../replicas/context/ports.ts";
 import type { SliceState } from "../replicas/evidence/observed.ts";
 import { createNewestSlices, type NewestSlices } from "./newest-slices.ts";
 

@@ -1,8 +1,9 @@
 /** Creates a route's HTTP server with the route's limits. */
-import { createServer, type Server, type ServerOptions } from "node:http";
-import type { GateLimits, GateRoute } from "./routes.ts";
+
 import { constants } from "node:crypto";
+import { createServer, type Server, type ServerOptions } from "node:http";
 import type { SecureContextOptions } from "node:tls";
+import type { GateLimits, GateRoute } from "./routes.ts";
 import { MAX_UNPROVED } from "./sealed-clients.ts";
 
 const HEADER_BYTES = 16 * 1024;

@@ -1,15 +1,16 @@
 /** The gate before a real engine. */
+
+import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { processPorts, runFolder } from "../../src/supervise/fixtures/run.ts";
 import { freePort } from "../../test/bed/ports.ts";
 import { until } from "../../test/bed/until.ts";
-import { healthy, prepareTiny, processes, program } from "../../test/fixtures/started-llama-server.ts";
-import { gatePorts, openAgent } from "./fixtures/process.ts";
-import { post, routeTo, startRoute } from "./fixtures/route.ts";
-import path from "node:path";
 import { runLlamaServer } from "../../test/fixtures/run-llama-server.ts";
+import { healthy, prepareTiny, processes, program } from "../../test/fixtures/started-llama-server.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
+import { gatePorts, openAgent } from "./fixtures/process.ts";
+import { post, routeTo, startRoute } from "./fixtures/route.ts";
 
 describe.skipIf(program === undefined)("before llama-server", () => {
   test("a service answers and streams under its own name, through an upgrade, until it is drained", async () => {

@@ -1,5 +1,6 @@
 /** Relays one request to the daemon and its answer back: streamed, with back-pressure, and only once to a daemon that may work on it. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
+import type { Duplex } from "node:stream";
 import { isLookupFailure, LOOKUP_TRIES } from "../../src/engines/ollama/lookup.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { BodyBuffer } from "./body/body-buffer.ts";
@@ -7,7 +8,6 @@ import type { BodyShare } from "./body/budget.ts";
 import { type RequestRejection, rejectRequest, retryLater } from "./body/rejection.ts";
 import { detectTinyChunks, rejectTinyChunks } from "./body/tiny-chunks.ts";
 import { countFirstByte, type RouteCounters } from "./counters.ts";
-import type { Duplex } from "node:stream";
 
 /** Below the 5 s after which common servers close idle connections: a connection must not close just as it is reused. */
 const POOL_IDLE_MS = 2_000;

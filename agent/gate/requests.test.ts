@@ -3,7 +3,17 @@ import { once } from "node:events";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { until } from "../../test/bed/until.ts";
-import { CHAT_PATH as CHAT, openRaw, post, routeTo, startDaemon, startPair, startRoute, statusFor, steppedStream } from "./fixtures/route.ts";
+import {
+  CHAT_PATH as CHAT,
+  openRaw,
+  post,
+  routeTo,
+  startDaemon,
+  startPair,
+  startRoute,
+  statusFor,
+  steppedStream,
+} from "./fixtures/route.ts";
 
 const head = (line: string, ...headers: string[]) => [line, "Host: x", ...headers, "", ""].join("\r\n");
 const postHead = (...headers: string[]) => head(`POST ${CHAT} HTTP/1.1`, ...headers);

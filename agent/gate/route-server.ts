@@ -6,6 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } fro
 import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import type { TLSSocket } from "node:tls";
 import { SERVICE_HEADER } from "../../src/gateway/headers.ts";
 import { Pipelines } from "../../src/http/pipelines.ts";
 import type { Log } from "../../src/util/ports.ts";
@@ -21,7 +22,6 @@ import { createListener, protocolOf } from "./listener.ts";
 import { admitRequest, type PathRules, parseErrorStatus, pathRulesOf, withAdapters } from "./paths.ts";
 import { createRelayPool, type RelayExchange, type RelayTarget, relay, watchReading } from "./relay.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, isRouteFor, type RouteStatus } from "./routes.ts";
-import type { TLSSocket } from "node:tls";
 import { readFingerprints, SealedClients } from "./sealed-clients.ts";
 
 const LISTEN_RETRY_MS = 1_000;

@@ -1,11 +1,38 @@
 /** Builds the Host status from the observed machine. Pure; small fluctuations are not a change. */
 
 import type { BenchmarkState } from "../../src/api/benchmark.ts";
-import { type Condition, type ConditionUpdate, getCondition, setCondition } from "../../src/api/conditions.ts";
+import {
+  type Condition,
+  type ConditionUpdate,
+  getCondition,
+  setCondition,
+} from "../../src/api/conditions.ts";
 import { createTrimmer } from "../../src/api/crd/fit.ts";
 import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { API_VERSION } from "../../src/api/group.ts";
-import { DAMAGED_LENGTH_MAX, DAMAGED_MAX, HOST_MODELS_MAX, type Host, type HostCompute, type HostInstalled, type HostMemory, type HostModel, type HostPeer, type HostRemote, type HostRuntime, type HostStatus, type HostSystemInfo, hostStatusSchema, INSTALLED_MAX, INSTALLED_NAME_MAX, PREFETCH_LENGTH_MAX, PREFETCH_STATES_MAX, type PrefetchState, SOURCES_LENGTH_MAX, type HostTransport } from "../../src/api/host.ts";
+import {
+  DAMAGED_LENGTH_MAX,
+  DAMAGED_MAX,
+  HOST_MODELS_MAX,
+  type Host,
+  type HostCompute,
+  type HostInstalled,
+  type HostMemory,
+  type HostModel,
+  type HostPeer,
+  type HostRemote,
+  type HostRuntime,
+  type HostStatus,
+  type HostSystemInfo,
+  type HostTransport,
+  hostStatusSchema,
+  INSTALLED_MAX,
+  INSTALLED_NAME_MAX,
+  PREFETCH_LENGTH_MAX,
+  PREFETCH_STATES_MAX,
+  type PrefetchState,
+  SOURCES_LENGTH_MAX,
+} from "../../src/api/host.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { RUNTIMES_USABLE } from "../../src/capacity/placement/host-facts.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";

@@ -9,7 +9,7 @@ import type { Crashes, Desired, DesiredState, ObservedReplica, SliceState } from
 import { availableFor, pressureOn } from "./pressure.ts";
 import { NO_WORKLOAD, UNPROBED } from "./state/probing.ts";
 import { footprintOf, type LiveRun, liveRunOf, runOf, servedOf } from "./state/run.ts";
-import { type ReplicaState, refOf, replicaOf, replicaRuntime, clientsOf } from "./state/state.ts";
+import { clientsOf, type ReplicaState, refOf, replicaOf, replicaRuntime } from "./state/state.ts";
 
 /** The desired state, as far as this process knows it. */
 export function desiredStateOf({ desired }: ReplicaState, context: RunnerContext): DesiredState {

@@ -19,7 +19,11 @@ interface Given {
   readonly authentication?: Authentication;
   readonly admission?: Admission;
   readonly upstreamTls?: DecisionPorts["upstreamTls"];
+  readonly annotations?: Record<string, string>;
+  readonly hasKeyPair?: boolean;
 }
+
+const SEALED = { "metalbridge.dev/fingerprints": "ab".repeat(32) };
 
 /** One service, apps/chat, with one replica and one slot. */
 function rig({
@@ -29,6 +33,8 @@ function rig({
   authentication,
   admission,
   upstreamTls = { hasTrust: false, hasCertificate: false },
+  annotations = {},
+  hasKeyPair = false,
 }: Given = {}) {
   const clock = manualClock(Date.parse("2026-11-01T12:00:00Z"));
   const models = new Models();
@@ -48,6 +54,7 @@ function rig({
     metadata: {
       namespace: "apps",
       name: "s",
+      annotations,
       labels: { "metalbridge.dev/service": "chat", "metalbridge.dev/host": "mac-1" },
     },
     addressType: "IPv4",
@@ -73,6 +80,7 @@ function rig({
     engineKey: async (model) => (model.engineKey === undefined ? undefined : "engine-key"),
     userOf: () => undefined,
     upstreamTls,
+    hasKeyPair: () => hasKeyPair,
     clock,
     random: () => 0,
   });
@@ -191,6 +199,26 @@ test("a service with HTTPS is served by a gateway that can verify it, and has a 
       message: expect.stringContaining("--upstream-cert"),
     },
   });
+});
+
+test.each([
+  ["only sealed replicas, without a certificate for them", SEALED, false, "model_unavailable"],
+  ["sealed replicas, with a certificate for them", SEALED, true, undefined],
+  ["direct replicas, without a certificate for sealed ones", {}, false, undefined],
+] as const)("a service with %s", async (_, annotations, hasKeyPair, code) => {
+  const decision = await rig({ annotations, hasKeyPair }).ask();
+  expect(decision).toMatchObject(
+    code === undefined
+      ? { at: "granted" }
+      : {
+          refusal: {
+            code,
+            service: "apps/chat",
+            retryAfterSeconds: 5,
+            message: expect.stringContaining("metalbridge-transport"),
+          },
+        },
+  );
 });
 
 test("a model that does not become ready in time is refused with its phase, and its limit is returned", async () => {

@@ -1,11 +1,12 @@
 /** The decision about one request: who sends it, which model it asks for, and when it runs on which replica. */
 import type { Priority } from "../../src/api/fields/shared.ts";
+import { SECRET_TRANSPORT } from "../../src/api/group.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { Authenticated, Authentication, Authenticator, RequestHeaders } from "../keys/authentication.ts";
 import type { HeldBodies } from "../limits/bodies.ts";
 import type { Admission } from "../limits/limits.ts";
 import type { Models } from "../models/models.ts";
-import type { ServedModel } from "../models/served-model.ts";
+import type { ModelEndpoint, ServedModel } from "../models/served-model.ts";
 import type { Share } from "../queue/fair-queue.ts";
 import type { SlotResult } from "../queue/model-queue.ts";
 import type { ModelQueues } from "../queue/queues.ts";
@@ -69,6 +70,8 @@ export interface DecisionPorts {
   readonly userOf: (headers: RequestHeaders) => string | undefined;
   /** TLS settings for replicas that serve HTTPS: a CA bundle, and a client certificate. */
   readonly upstreamTls: { readonly hasTrust: boolean; readonly hasCertificate: boolean };
+  /** False while the gateway has no certificate for sealed replicas. */
+  readonly hasKeyPair: () => boolean;
   readonly clock: Clock;
   readonly random: () => number;
 }
@@ -151,7 +154,7 @@ export class Decider {
   }
 
   async #find(call: Call, caller: Authenticated): Promise<ServedModel | Refusal> {
-    const { models, upstreamTls, random } = this.#ports;
+    const { models, upstreamTls, hasKeyPair, random } = this.#ports;
     const model = await resolveServedModel(call, models, permissionsOf(models, caller), random);
     if ("code" in model) return model;
     if (model.tlsName !== undefined && !upstreamTls.hasTrust) {
@@ -161,6 +164,15 @@ export class Decider {
     if (model.needsClientCertificate && !upstreamTls.hasCertificate) {
       const message = `${model.key} requires a client certificate, and this gateway has none. Ask an administrator to start the gateway with --upstream-cert and --upstream-key (gateway.upstream.tlsSecretName in the chart).`;
       return { code: "model_unavailable", message, service: model.key };
+    }
+    if (!hasKeyPair() && model.endpoints.length > 0 && model.endpoints.every(isSealed)) {
+      const message = `${model.key} has only sealed replicas, and this gateway has no certificate for them. Ask an administrator to check the Secret ${SECRET_TRANSPORT}, which the controller creates, and the right of the gateway to watch it.`;
+      return {
+        code: "model_unavailable",
+        message,
+        retryAfterSeconds: RETRY_SECONDS,
+        service: model.key,
+      };
     }
     if (model.paths === undefined || model.paths.has(call.path)) return model;
     const message = `${call.path} is not supported by the engine of ${model.key} (${model.runtime}). It answers: ${[...model.paths].filter((path) => INFERENCE_PATHS.has(path)).join(", ")}.`;
@@ -188,6 +200,10 @@ export class Decider {
     const mayStream = isStream !== false;
     return requests.start({ id, caller, model, share, affinity, mayStream, deadlineMs, signal });
   }
+}
+
+function isSealed({ fingerprints }: ModelEndpoint): boolean {
+  return fingerprints !== undefined;
 }
 
 function grantOf(

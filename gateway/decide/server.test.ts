@@ -196,6 +196,7 @@ async function serveModels(socket: string, engine: Engine, signal: AbortSignal):
     engineKey: async () => undefined,
     userOf: () => undefined,
     upstreamTls: { hasTrust: false, hasCertificate: false },
+    hasKeyPair: () => true,
     clock,
     random: () => 0,
   });

@@ -37,7 +37,12 @@ export const METADATA_NAMESPACES = {
   decision: "envoy.filters.http.ext_authz",
   /** Metadata of an endpoint. */
   endpoint: "metalbridge.endpoint",
+  /** Metadata of an endpoint by which its cluster chooses TLS or plain HTTP; the name is Envoy's. */
+  transport: "envoy.transport_socket_match",
 } as const;
+
+/** In the metadata of a sealed endpoint. */
+export const SEALED = { key: "transport", value: "Sealed" } as const;
 
 /** The cluster of the decision service. */
 export const DECIDE_CLUSTER = "metalbridge-decide";

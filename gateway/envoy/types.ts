@@ -18,6 +18,8 @@ export interface EnvoyEndpoint {
   /** Host or node, for clients that ask which one answered. Absent: unknown. */
   readonly host?: string | undefined;
   readonly isHealthy: boolean;
+  /** It serves TLS 1.3, and presents one of these certificates. Absent: as `EnvoyCluster.tlsName` says. */
+  readonly fingerprints?: readonly string[] | undefined;
 }
 
 /** One service. A change of services changes clusters and endpoints, but never routes. */
@@ -31,6 +33,8 @@ export interface EnvoyCluster {
   readonly slowStartMs?: number;
   /** Its endpoints serve HTTPS with a certificate for this DNS name. Absent: plain HTTP. Requires `EnvoyOptions.upstreamTls`. */
   readonly tlsName?: string | undefined;
+  /** Certificates that sealed endpoints may present; those of further endpoints included. Requires `EnvoyOptions.keyPair`. */
+  readonly fingerprints?: readonly string[];
   /** Its endpoints keep idle connections for at least 5 s. Absent: each request gets its own connection. */
   readonly keepsConnections?: boolean;
 }
@@ -39,6 +43,12 @@ export interface EnvoyCluster {
 export interface EnvoyTls {
   readonly certificateFile: string;
   readonly keyFile: string;
+}
+
+/** A certificate and its private key, in PEM. */
+export interface EnvoyKeyPair {
+  readonly certificate: string;
+  readonly key: string;
 }
 
 /** TLS to endpoints that serve HTTPS. Envoy reloads the files like those of the listener. */
@@ -93,6 +103,8 @@ export interface EnvoyOptions {
   readonly clusters: readonly EnvoyCluster[];
   readonly tls?: EnvoyTls;
   readonly upstreamTls?: EnvoyUpstreamTls | undefined;
+  /** Presented to sealed endpoints. */
+  readonly keyPair?: EnvoyKeyPair | undefined;
   /** Starts Envoy, and finds one again that outlived an earlier gateway. */
   readonly supervisor: Supervisor;
   /**
@@ -128,6 +140,11 @@ export interface Envoy {
    * active, and writing is retried until it succeeds or newer clusters arrive. Pass the same object for an unchanged cluster.
    */
   readonly apply: (clusters: readonly EnvoyCluster[]) => Promise<void>;
+  /**
+   * Replaces the certificate for sealed endpoints; clusters may have such endpoints once it resolves. Open connections keep the
+   * previous one for up to 5 minutes. If the disk is full, writing is retried.
+   */
+  readonly present: (keyPair: EnvoyKeyPair) => Promise<void>;
   /** Resolves once it accepts connections. */
   readonly listening: Promise<void>;
   /**

@@ -30,6 +30,35 @@ test.each([
   expect(renderModels([listed])).toMatchObject({ data: [{ id: "chat", ...expected }] });
 });
 
+test.each([
+  ["sealed", ["ab".repeat(32), "cd".repeat(32)], "kept"],
+  ["partly sealed", ["ab".repeat(32), undefined], "single"],
+  ["direct", [undefined], "single"],
+] as const)(
+  "a %s service of an engine that is not known keeps connections only behind gates",
+  (_, hosts, expected) => {
+    const service = inferenceServiceSchema.parse({
+      metadata: { name: "chat", namespace: "apps" },
+      spec: { modelRef: "m", runtime: "generic" },
+    });
+    const slices = hosts.map((fingerprint, index) => ({
+      metadata: {
+        name: `s${index}`,
+        annotations: { "metalbridge.dev/fingerprints": fingerprint } as Record<string, string>,
+      },
+      addressType: "IPv4" as const,
+      // Not ready: a change of readiness must not change the cluster of Envoy.
+      endpoints: [{ addresses: ["192.0.2.1"], conditions: { ready: false } }],
+      ports: [{ port: 1 }],
+    }));
+    expect(servedModel(service, slices)).toMatchObject({
+      connections: expected,
+      endpoints: [],
+      fingerprints: hosts.filter((one) => one !== undefined),
+    });
+  },
+);
+
 test("slots and context count arguments that set them", () => {
   const service = inferenceServiceSchema.parse({
     metadata: { name: "chat", namespace: "apps" },

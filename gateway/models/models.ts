@@ -50,6 +50,11 @@ export class Models {
     return this.#models.get(key);
   }
 
+  /** Host or node of a replica; undefined if it is gone. */
+  hostOf(key: string, address: string): string | undefined {
+    return this.get(key)?.endpoints.find((endpoint) => endpoint.address === address)?.host;
+  }
+
   list(): Iterable<ServedModel> {
     return this.#models.values();
   }

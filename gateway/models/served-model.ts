@@ -9,6 +9,7 @@ import { keyOf } from "../../src/api/names.ts";
 import { effectiveSpec } from "../../src/capacity/effective-spec.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
+import { fingerprintsOf, readFingerprints } from "./sealed.ts";
 
 export interface ModelEndpoint {
   /** `ip:port`, as Envoy names a host of a cluster. */
@@ -17,6 +18,8 @@ export interface ModelEndpoint {
   readonly port: number;
   /** Host or node, or the address if neither is known. */
   readonly host: string;
+  /** Certificates that the host of a sealed replica may present. Undefined: the replica is not sealed. */
+  readonly fingerprints?: readonly string[] | undefined;
 }
 
 /**
@@ -56,6 +59,8 @@ export interface ServedModel {
   /** Time without a result for any client, after which the engine stops a canceled request that has no response yet. */
   readonly stopsAfterMs: number;
   readonly endpoints: readonly ModelEndpoint[];
+  /** Certificates of the hosts of all sealed replicas, whether ready or not. */
+  readonly fingerprints: readonly string[];
   readonly state: ServedState;
   /** Why no replica is ready, for the client. */
   readonly reason: string | undefined;
@@ -114,9 +119,10 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     slots: slotsOf(effective, runtime),
     paths: PATHS.get(runtime ?? ""),
     runtime,
-    connections: CONNECTIONS[runtime ?? ""] ?? "single",
+    connections: connectionsOf(runtime, slices),
     stopsAfterMs: STOPS_AFTER_MS[runtime ?? ""] ?? 0,
     endpoints,
+    fingerprints: fingerprintsOf(slices),
     ...stateOf(service, endpoints),
     prefersPrefix: spec.endpoint.balancing === "PrefixAffinity",
     isIdleCapable: spec.idle !== undefined,
@@ -132,14 +138,23 @@ export function serviceOfSlice({ metadata }: EndpointSlice): string | undefined 
   return name === undefined ? undefined : keyOf({ namespace: metadata.namespace, name });
 }
 
-function readyEndpoints({ metadata, endpoints, ports }: EndpointSlice): ModelEndpoint[] {
+/** The gate of a sealed replica keeps connections for each engine. */
+function connectionsOf(runtime: string | undefined, slices: readonly EndpointSlice[]): EngineConnections {
+  const isSealed = slices.length > 0 && slices.every((slice) => readFingerprints(slice) !== undefined);
+  return isSealed ? "kept" : (CONNECTIONS[runtime ?? ""] ?? "single");
+}
+
+/** Without those of a slice whose annotation is malformed. */
+export function readyEndpoints(slice: EndpointSlice): ModelEndpoint[] {
+  const { metadata, endpoints, ports } = slice;
   const port = ports?.[0]?.port;
-  if (port === undefined) return [];
+  const fingerprints = readFingerprints(slice);
+  if (port === undefined || fingerprints?.length === 0) return [];
   return (endpoints ?? []).flatMap(({ addresses, conditions, nodeName }) => {
     const [ip] = addresses;
     if (ip === undefined || conditions?.ready === false) return [];
     const address = ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
-    return [{ address, ip, port, host: nodeName ?? metadata.labels?.[LABEL_HOST] ?? ip }];
+    return [{ address, ip, port, host: nodeName ?? metadata.labels?.[LABEL_HOST] ?? ip, fingerprints }];
   });
 }
 

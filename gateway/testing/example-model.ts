@@ -16,6 +16,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     paths: undefined,
     runtime: "llamacpp",
     endpoints: addresses.map((address) => ({ address, ip: address, port: 1, host: address })),
+    fingerprints: [],
     state: addresses.length > 0 ? "ready" : "starting",
     reason: undefined,
     isAbsentBySpec: false,

@@ -5,7 +5,15 @@ import { reportedConditions } from "./conditions.ts";
 import { hostMemorySchema } from "./fields/host-memory.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 import { MODEL_KEEPERS } from "./fields/runtimes.ts";
-import { bytes, fingerprintSchema, objectName, reachableAddress, shortText, timestamp, totalLength } from "./fields/shared.ts";
+import {
+  bytes,
+  fingerprintSchema,
+  objectName,
+  reachableAddress,
+  shortText,
+  timestamp,
+  totalLength,
+} from "./fields/shared.ts";
 import { fileNames, type hostModelsSchema, hostSpecSchema } from "./host-spec.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
 import { objectFields } from "./metadata.ts";

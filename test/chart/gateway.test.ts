@@ -44,7 +44,8 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
     );
   expect(secretsRoles(plain)).toEqual(["Role metalbridge-system"]);
   const apart = await rendered("gateway.keysNamespace=metalbridge-gateway-keys");
-  expect(secretsRoles(apart)).toEqual(["Role metalbridge-gateway-keys"]);
+  expect(secretsRoles(apart).sort()).toEqual(["Role metalbridge-gateway-keys", "Role metalbridge-system"]);
+  expect(JSON.stringify(apart)).toContain('"resourceNames":["metalbridge-transport"]');
   expect(kindsOf(apart)).toEqual([...kindsOf(plain), "Namespace"].sort());
   expect(JSON.stringify(apart)).toContain('"--keys-namespace=metalbridge-gateway-keys"');
 

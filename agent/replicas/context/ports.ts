@@ -8,10 +8,10 @@ import type { EngineDriver } from "../../engines/driver/engine.ts";
 import type { ProcessInstances } from "../../instances/process/process-instance.ts";
 import type { GovernedEngine, PressureLevel } from "../../pressure/governor/types.ts";
 import type { ModelStore } from "../../store/types.ts";
+import type { TransportIdentity } from "../../transport/host-transport.ts";
 import type { SliceState } from "../evidence/observed.ts";
 import type { Timings } from "../evidence/timings.ts";
 import type { EngineReading, HostCounts, ReplicaCounts } from "../state/counts.ts";
-import type { TransportIdentity } from "../../transport/host-transport.ts";
 
 /** Address at which the cluster reaches a replica's engine. */
 export interface EndpointAddress {

@@ -17,9 +17,17 @@ import type { GateFiles } from "../../engines/driver/engine.ts";
 import type { RunnerContext } from "../context/context.ts";
 import { recordReplicaEvent } from "../report/events.ts";
 import { liveRunOf, noteSecrets } from "../state/run.ts";
-import { type ReplicaState, replicaOf, clientsOf } from "../state/state.ts";
+import { clientsOf, type ReplicaState, replicaOf } from "../state/state.ts";
 import { acceptKeys, parseAccepted, renderAccepted } from "./accepted-keys.ts";
-import { decodeSecret, isSecretUnreadable, readKeys, readSecret, type StartSecrets, saveKeys, writeKeyFile } from "./secrets.ts";
+import {
+  decodeSecret,
+  isSecretUnreadable,
+  readKeys,
+  readSecret,
+  type StartSecrets,
+  saveKeys,
+  writeKeyFile,
+} from "./secrets.ts";
 
 /** All accepted keys: those of the Secret and, for some time, those that were removed from it. */
 const ACCEPTED_KEYS = "gate-keys";

@@ -3,7 +3,7 @@
 import type { RunnerContext } from "../context/context.ts";
 import type { EndpointResult } from "../context/ports.ts";
 import { runOf, setSlice } from "../state/run.ts";
-import { type ReplicaState, refOf, isSealed } from "../state/state.ts";
+import { isSealed, type ReplicaState, refOf } from "../state/state.ts";
 
 const NOT_CONNECTED: EndpointResult = {
   ok: false,

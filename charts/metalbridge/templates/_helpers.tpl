@@ -28,6 +28,16 @@ app.kubernetes.io/component: gateway
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{- define "metalbridge.relaySelector" -}}
+app.kubernetes.io/name: metalbridge
+app.kubernetes.io/component: relay
+{{- end }}
+
+{{- define "metalbridge.relayLabels" -}}
+{{ include "metalbridge.relaySelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
 {{- define "metalbridge.nodeSelector" -}}
 app.kubernetes.io/name: metalbridge
 app.kubernetes.io/component: node

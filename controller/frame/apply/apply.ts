@@ -14,7 +14,14 @@ import type { PathStep, PodStep, ServiceStep } from "../owned/steps.ts";
 import { applyObject } from "./apply-object.ts";
 import { create } from "./create.ts";
 import { ApiCallFailed } from "./failure.ts";
-import { type ApplyOutcome, type ApplyRun, newApplyRun, recordResult, reject, type StepPorts } from "./run.ts";
+import {
+  type ApplyOutcome,
+  type ApplyRun,
+  newApplyRun,
+  recordResult,
+  reject,
+  type StepPorts,
+} from "./run.ts";
 
 type OwnedStep = Extract<ServiceStep, { readonly what: OwnedKind }>;
 

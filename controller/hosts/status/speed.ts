@@ -6,12 +6,12 @@ import { speedsByClass, subjectOf } from "../../../src/capacity/benchmark/subjec
 import { deviceClassOfHost } from "../../../src/capacity/devices/host.ts";
 import { isAllowedBy } from "../../../src/capacity/placement/filters.ts";
 import { hostSpeed } from "../../../src/capacity/placement/machine.ts";
+import type { Resolved } from "../../../src/capacity/resolve.ts";
 import { engineDescription, requiredRuntimeName } from "../../../src/engines/registry.ts";
 import { publicSource } from "../../../src/models/source/parse.ts";
 import { compareText } from "../../../src/util/text.ts";
 import { unresolved } from "../../frame/service/phase.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
-import type { Resolved } from "../../../src/capacity/resolve.ts";
 
 const MAX_NAMED = 5;
 

@@ -1,13 +1,24 @@
 /** Plans the complete status of a service on hosts. Fields that are absent are cleared. Pure. */
 
-import { ANNOTATION_PLACEMENT_REASON, ANNOTATION_PLACEMENT_SCORE, LABEL_SERVICE } from "../../../src/api/group.ts";
+import {
+  ANNOTATION_PLACEMENT_REASON,
+  ANNOTATION_PLACEMENT_SCORE,
+  LABEL_SERVICE,
+} from "../../../src/api/group.ts";
 import type { InferenceServiceStatus, ServicePlacement } from "../../../src/api/inference-service/index.ts";
 import { defined } from "../../../src/util/defined.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { serviceUrlOf } from "../../frame/owned/kube-service.ts";
 import { servedModelOf } from "../../frame/service/served-model.ts";
 import { hostsConditions } from "./conditions.ts";
-import { currentlyPreempted, filledSlotCount, type HostsStatusFacts, type HostsStatusInput, readyCount, statusFacts } from "./facts.ts";
+import {
+  currentlyPreempted,
+  filledSlotCount,
+  type HostsStatusFacts,
+  type HostsStatusInput,
+  readyCount,
+  statusFacts,
+} from "./facts.ts";
 import { hintsFor } from "./hints.ts";
 import { phaseOf } from "./phase.ts";
 import { effectivePriority } from "./priority.ts";

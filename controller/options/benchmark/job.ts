@@ -12,12 +12,25 @@ import { parseBenchmarkReport } from "../../../src/capacity/benchmark/measuremen
 import { formatOf } from "../../../src/capacity/resolve.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import { JOBS } from "../../../src/kube/kinds.ts";
-import type { Container, ContainerStatus, Job, Node, Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
+import type {
+  Container,
+  ContainerStatus,
+  Job,
+  Node,
+  Pod,
+  PodTemplate,
+} from "../../../src/kube/workload-objects.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { jobEndOf, newestFirst } from "../../models/cache/job.ts";
 import type { PodsSettings } from "../../pods/workload/contract.ts";
 import { weightsFilledByPods } from "../../pods/workload/ephemeral.ts";
-import { MANAGED, namespaceOf, ownedBy, shortName, weightsOnVolume } from "../../pods/workload/model-cache.ts";
+import {
+  MANAGED,
+  namespaceOf,
+  ownedBy,
+  shortName,
+  weightsOnVolume,
+} from "../../pods/workload/model-cache.ts";
 import { HOSTNAME_LABEL } from "../../pods/workload/mount-affinity.ts";
 import { UNPRIVILEGED, WITHOUT_MESH } from "../../pods/workload/one-shot-pod.ts";
 import { priorityClassName } from "../../pods/workload/priorities.ts";

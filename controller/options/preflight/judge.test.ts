@@ -2,12 +2,12 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { readCatalog } from "../../../fitness/catalog/record.ts";
 import { createFitness } from "../../../fitness/fitness.ts";
+import { backendRuntimeSchema } from "../../../src/api/backend-runtime.ts";
 import { hostSchema } from "../../../src/api/host.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../../src/api/model.ts";
 import type { Node } from "../../../src/kube/workload-objects.ts";
 import { type PreflightInput, preflightService } from "./judge.ts";
-import { backendRuntimeSchema } from "../../../src/api/backend-runtime.ts";
 
 const GIB = 1024 ** 3;
 const { records } = readCatalog(

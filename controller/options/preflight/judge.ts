@@ -9,7 +9,13 @@ import type { Model } from "../../../src/api/model.ts";
 import type { BackendRevision } from "../../../src/capacity/backend.ts";
 import type { HostFit } from "../../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../../src/capacity/fit/service-fit.ts";
-import type { Fitness, NodeRead, ReplicaFit, ReplicaNeed, ReplicaScorer } from "../../../src/capacity/fitness.ts";
+import type {
+  Fitness,
+  NodeRead,
+  ReplicaFit,
+  ReplicaNeed,
+  ReplicaScorer,
+} from "../../../src/capacity/fitness.ts";
 import { onHostsOf } from "../../../src/capacity/flavors/apply.ts";
 import { contradictionOf } from "../../../src/capacity/flavors/contradictions.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";

@@ -9,14 +9,20 @@ import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { ModelRole } from "../../../src/api/inference-service/model-refs.ts";
 import type { Model } from "../../../src/api/model.ts";
-import { argumentsAsSettings, type ArgumentsAsSettings } from "../../../src/capacity/arguments.ts";
+import { type ArgumentsAsSettings, argumentsAsSettings } from "../../../src/capacity/arguments.ts";
 import { argumentsOfBackend, type BackendRevision, withBackend } from "../../../src/capacity/backend.ts";
 import type { KernelNeed, Loading } from "../../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../../src/capacity/honored.ts";
 import { listNamedModels, type NamedModels } from "../../../src/capacity/named-models.ts";
 import { isPartlyOffloaded } from "../../../src/capacity/offload.ts";
 import { kernelNeedOf } from "../../../src/capacity/quantization-kernels.ts";
-import { type Blocked, backendNotFound, blockedBy, formatOf, usableModel } from "../../../src/capacity/resolve.ts";
+import {
+  type Blocked,
+  backendNotFound,
+  blockedBy,
+  formatOf,
+  usableModel,
+} from "../../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../../src/capacity/template.ts";
 import type { InheritedArguments } from "../../../src/engines/contract/arguments.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../../src/engines/registry.ts";
@@ -24,7 +30,15 @@ import type { ControllerRevision } from "../../../src/kube/objects.ts";
 import type { ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import { isPulledInPods, podSource, weightsOnNode } from "./cache-eligibility.ts";
-import type { GroupWorkload, MountedWeights, PodFlavors, PodsSettings, Surroundings, Workload, WorkloadInput } from "./contract.ts";
+import type {
+  GroupWorkload,
+  MountedWeights,
+  PodFlavors,
+  PodsSettings,
+  Surroundings,
+  Workload,
+  WorkloadInput,
+} from "./contract.ts";
 import { type DesiredPods, desiredPodsDigest, renderedFor, type Templates } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";

@@ -10,7 +10,12 @@ import { metadataOf } from "../../../src/api/owned.ts";
 import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import { type AutoscalingSettings, type ExternalMetricsOwner, loadPath, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
+import {
+  type AutoscalingSettings,
+  type ExternalMetricsOwner,
+  loadPath,
+  REQUESTS_METRIC,
+} from "../../frame/service/autoscaling.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
 export interface LoadGauges {

@@ -52,3 +52,15 @@ test("a response holds each assignment with its type", () => {
   expect(fields.map(({ field }) => field)).toEqual([1, 2, 2, 4, 5]);
   expect(fields[1]?.bytes.toString()).toContain("ClusterLoadAssignment");
 });
+
+test("a sealed endpoint has the metadata by which its cluster chooses TLS", () => {
+  const sealed = { address: "::1", port: 1, host: "mac-1", isHealthy: true, fingerprints: ["ab"] };
+  const { fingerprints: _, ...plain } = sealed;
+  const [withIt, without] = [sealed, plain].map((one) =>
+    encodeLoadAssignment({ name: "a", endpoints: [one] }).toString("latin1"),
+  );
+  expect(withIt).toMatch(
+    /metalbridge\.endpoint.*host.*mac-1.*envoy\.transport_socket_match.*transport.*Sealed/s,
+  );
+  expect(without).not.toContain("transport");
+});

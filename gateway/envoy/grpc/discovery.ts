@@ -1,6 +1,6 @@
 /** Messages of endpoint discovery, envoy.service.discovery.v3 and envoy.config.endpoint.v3. Pure. */
 
-import { METADATA_NAMESPACES } from "../names.ts";
+import { METADATA_NAMESPACES, SEALED } from "../names.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
 import { bytesField, numberField, readFields } from "./wire.ts";
 
@@ -47,27 +47,33 @@ export function encodeResponse(assignments: readonly Buffer[], nonce: string): B
   ]);
 }
 
-/** The endpoints of one cluster. */
-export function encodeLoadAssignment({ name, endpoints }: EnvoyCluster): Buffer {
+/** The endpoints of one cluster, under the name by which it asks for them. */
+export function encodeLoadAssignment({ name, endpoints }: Pick<EnvoyCluster, "name" | "endpoints">): Buffer {
   return Buffer.concat([bytesField(1, name), bytesField(2, Buffer.concat(endpoints.map(encodeEndpoint)))]);
 }
 
-function encodeEndpoint({ address, port, weight = 1, host, isHealthy }: EnvoyEndpoint): Buffer {
+function encodeEndpoint(one: EnvoyEndpoint): Buffer {
+  const { address, port, weight = 1, host, isHealthy, fingerprints } = one;
+  const metadata = [
+    ...(host === undefined ? [] : [encodeMetadata(METADATA_NAMESPACES.endpoint, "host", host)]),
+    ...(fingerprints === undefined
+      ? []
+      : [encodeMetadata(METADATA_NAMESPACES.transport, SEALED.key, SEALED.value)]),
+  ];
   const socketAddress = Buffer.concat([bytesField(2, address), numberField(3, port)]);
   const endpoint = bytesField(1, bytesField(1, socketAddress));
   const fields = [
     bytesField(1, endpoint),
     numberField(2, isHealthy ? HEALTHY : UNHEALTHY),
-    ...(host === undefined ? [] : [bytesField(3, encodeMetadata("host", host))]),
+    ...(metadata.length === 0 ? [] : [bytesField(3, Buffer.concat(metadata))]),
     bytesField(4, numberField(1, weight)),
   ];
   return bytesField(2, Buffer.concat(fields));
 }
 
 /** One text in the endpoint's metadata: core.v3.Metadata with a google.protobuf.Struct. */
-function encodeMetadata(key: string, value: string): Buffer {
-  const struct = entry(key, bytesField(3, value));
-  return entry(METADATA_NAMESPACES.endpoint, struct);
+function encodeMetadata(namespace: string, key: string, value: string): Buffer {
+  return entry(namespace, entry(key, bytesField(3, value)));
 }
 
 /** A map with one entry, as field 1 of its message. */

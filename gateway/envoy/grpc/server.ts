@@ -7,9 +7,10 @@ import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { createServer, type Http2Session, type ServerHttp2Stream } from "node:http2";
 import type { Log } from "../../../src/util/ports.ts";
-import type { EnvoyCluster, EnvoyEndpoint, OnAccepted, OnAnswered } from "../types.ts";
+import type { EnvoyCluster, OnAccepted, OnAnswered } from "../types.ts";
 import { decodeAnswered } from "./answered.ts";
-import { decodeRequest, ENDPOINTS_TYPE, encodeLoadAssignment, encodeResponse } from "./discovery.ts";
+import { decodeRequest, ENDPOINTS_TYPE, encodeResponse } from "./discovery.ts";
+import { type Assignment, Editions } from "./editions.ts";
 import { frame, readFrames } from "./wire.ts";
 
 const DISCOVERY = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -39,9 +40,9 @@ export async function serveEndpoints({
   log,
   signal,
 }: EndpointServerOptions): Promise<EndpointServer> {
-  let assignments: ReadonlyMap<string, Buffer> = new Map();
-  const encoded = new WeakMap<EnvoyCluster, Buffer>();
-  const addressesOf = new WeakMap<Buffer, readonly string[]>();
+  let assignments: ReadonlyMap<string, Assignment> = new Map();
+  let names: ReadonlySet<string> = new Set();
+  const editions = new Editions();
   const streams = new Set<Subscription>();
   const sessions = new Set<Http2Session>();
   await rm(socket, { force: true });
@@ -58,9 +59,10 @@ export async function serveEndpoints({
       stream,
       () => assignments,
       log,
-      (name, assignment) => {
+      ({ name, cluster, addresses }) => {
         // An Envoy that is being replaced gets no new requests.
-        if ([...streams].at(-1) === subscription) onAccepted(name, addressesOf.get(assignment) ?? []);
+        if ([...streams].at(-1) === subscription && subscription.isNewest(cluster, editions.numberOf(name)))
+          onAccepted(cluster, addresses);
       },
     );
     streams.add(subscription);
@@ -81,23 +83,14 @@ export async function serveEndpoints({
   if (signal.aborted) close();
   return {
     update: (clusters) => {
-      const encode = (cluster: EnvoyCluster): Buffer => {
-        const known = encoded.get(cluster) ?? encodeLoadAssignment(cluster);
-        encoded.set(cluster, known);
-        addressesOf.set(known, cluster.endpoints.filter(({ isHealthy }) => isHealthy).map(addressOf));
-        return known;
-      };
-      const before = assignments;
-      assignments = new Map(clusters.map((cluster) => [cluster.name, encode(cluster)]));
-      for (const name of before.keys()) if (!assignments.has(name)) onAccepted(name, undefined);
+      const before = names;
+      names = new Set(clusters.map(({ name }) => name));
+      const isRequested = (name: string) => [...streams].some((one) => one.requests(name));
+      assignments = editions.update(clusters, isRequested);
+      for (const name of before) if (!names.has(name)) onAccepted(name, undefined);
       for (const subscription of streams) subscription.sendChanges();
     },
   };
-}
-
-/** Envoy's notation of an address. */
-function addressOf({ address, port }: EnvoyEndpoint): string {
-  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
 /** Each worker thread of Envoy has a stream. */
@@ -115,20 +108,22 @@ function refuse(stream: ServerHttp2Stream): void {
 /** The stream of one Envoy, which acknowledges each response by its nonce. Any other request changes the subscribed names. */
 class Subscription {
   readonly #stream: ServerHttp2Stream;
-  readonly #assignments: () => ReadonlyMap<string, Buffer>;
+  readonly #assignments: () => ReadonlyMap<string, Assignment>;
   readonly #log: Log;
-  readonly #onAccepted: (name: string, assignment: Buffer) => void;
-  #names: readonly string[] = [];
-  #sent = new Map<string, Buffer>();
+  readonly #onAccepted: (assignment: Assignment) => void;
+  #names: ReadonlySet<string> = new Set();
+  #sent = new Map<string, Assignment>();
   /** Assignments that Envoy has not acknowledged yet, by nonce. */
-  readonly #unacknowledged = new Map<string, ReadonlyMap<string, Buffer>>();
+  readonly #unacknowledged = new Map<string, readonly Assignment[]>();
+  /** The number of the newest edition that Envoy has accepted, by cluster. */
+  readonly #editions = new Map<string, number>();
   #nonce = 0;
 
   constructor(
     stream: ServerHttp2Stream,
-    assignments: () => ReadonlyMap<string, Buffer>,
+    assignments: () => ReadonlyMap<string, Assignment>,
     log: Log,
-    onAccepted: (name: string, assignment: Buffer) => void,
+    onAccepted: (assignment: Assignment) => void,
   ) {
     this.#onAccepted = onAccepted;
     this.#stream = stream;
@@ -137,21 +132,34 @@ class Subscription {
     readFrames(stream, (message) => this.#onRequest(message));
   }
 
+  requests(name: string): boolean {
+    return this.#names.has(name);
+  }
+
+  /** False if Envoy has accepted a newer edition of the cluster, which replaces this one at once. */
+  isNewest(cluster: string, edition: number | undefined): boolean {
+    const newest = this.#editions.get(cluster) ?? 0;
+    if (edition === undefined || edition < newest) return false;
+    this.#editions.set(cluster, edition);
+    return true;
+  }
+
   sendChanges(): void {
     const all = this.#assignments();
-    const changed = new Map<string, Buffer>();
+    const changed: Assignment[] = [];
     for (const name of this.#names) {
       const assignment = all.get(name);
       const sent = this.#sent.get(name);
-      if (assignment === undefined || sent === assignment || sent?.equals(assignment)) continue;
+      if (assignment === undefined || sent === assignment || sent?.bytes.equals(assignment.bytes)) continue;
       this.#sent.set(name, assignment);
-      changed.set(name, assignment);
+      changed.push(assignment);
     }
-    if (changed.size === 0 || this.#stream.destroyed) return;
+    if (changed.length === 0 || this.#stream.destroyed) return;
     this.#nonce += 1;
     const nonce = String(this.#nonce);
     this.#unacknowledged.set(nonce, changed);
-    this.#stream.write(frame(encodeResponse([...changed.values()], nonce)));
+    const messages = changed.map(({ bytes }) => bytes);
+    this.#stream.write(frame(encodeResponse(messages, nonce)));
   }
 
   #onRequest(message: Buffer): void {
@@ -159,12 +167,11 @@ class Subscription {
     if (type !== ENDPOINTS_TYPE) return;
     if (error !== undefined)
       this.#log.error({ error }, "envoy rejected endpoints; the previous ones stay active");
-    this.#names = names;
+    this.#names = new Set(names);
     const acknowledged = this.#unacknowledged.get(nonce);
     // A replaced cluster waits for its endpoints, even if they are unchanged.
     if (!this.#unacknowledged.delete(nonce)) this.#sent = new Map();
-    if (error === undefined)
-      for (const [name, assignment] of acknowledged ?? []) this.#onAccepted(name, assignment);
+    if (error === undefined) for (const assignment of acknowledged ?? []) this.#onAccepted(assignment);
     this.sendChanges();
   }
 }

@@ -1,5 +1,7 @@
 /** Clusters, one per service beside the decision service's own. Their endpoints come from the gateway's endpoint server. Pure. */
-import { DECIDE_CLUSTER, HEADERS, METADATA_NAMESPACES } from "../names.ts";
+
+import { assignmentName } from "../grpc/editions.ts";
+import { DECIDE_CLUSTER, HEADERS, METADATA_NAMESPACES, SEALED } from "../names.ts";
 import type { EnvoyCluster } from "../types.ts";
 import { type Config, seconds, secretAt, typed, typedMessage } from "./typed.ts";
 
@@ -14,6 +16,9 @@ const ONE_REQUEST = { max_requests_per_connection: 1 };
 /** llama-server and Python's web servers close a connection after 5 s without a request, so that Envoy has to be the first. */
 const KEPT = { idle_timeout: "2s" };
 
+/** Connections get the certificate of a rotation within this time; the controller publishes the previous one for longer. */
+const SEALED_CONNECTION = "300s";
+
 /**
  * TCP_USER_TIMEOUT. A request on a kept connection to a host that has lost its power would wait for a quarter of an hour: keepalive
  * probes begin only when all data is acknowledged. It also ends a body that the engine does not read, and the keepalive once two
@@ -24,10 +29,14 @@ const UNACKNOWLEDGED = { level: 6, name: 18, int_value: 20_000, state: "STATE_PR
 export interface EnvoyClusterOptions {
   /** Envoy runs on it. */
   readonly platform: NodeJS.Platform;
-  readonly decideSocket: string;
-  readonly maxBodyBytes: number;
+  /** decision: the endpoints of the decision service in order. leastRequests: the endpoint with the fewest requests. */
+  readonly balancer: "decision" | "leastRequests";
+  /** Buffer of a connection to an endpoint. */
+  readonly bufferBytes: number;
   /** For services with HTTPS: the files with the trust bundle, and with the certificate of this gateway. */
   readonly upstreamTls?: { readonly trustFile: string; readonly clientFile: string | undefined } | undefined;
+  /** The file with the certificate of this gateway for sealed endpoints. */
+  readonly transportFile: string;
 }
 
 /** The file of all clusters, by the text of each. */
@@ -41,23 +50,26 @@ export function renderCluster(cluster: EnvoyCluster, options: EnvoyClusterOption
 }
 
 /** The cluster of the decision service. */
-export function renderDecideCluster({ decideSocket }: EnvoyClusterOptions): string {
+export function renderDecideCluster(decideSocket: string): string {
   return JSON.stringify(decideCluster(decideSocket));
 }
 
 function clusterOf(
   cluster: EnvoyCluster,
-  { maxBodyBytes, upstreamTls, platform }: EnvoyClusterOptions,
+  { balancer, bufferBytes, upstreamTls, transportFile, platform }: EnvoyClusterOptions,
 ): Config {
   const { name, maxConnections = DEFAULT_MAX_CONNECTIONS, slowStartMs = DEFAULT_SLOW_START_MS } = cluster;
-  const { keepsConnections = false } = cluster;
+  const { keepsConnections = false, fingerprints = [] } = cluster;
   return typedMessage("config.cluster.v3.Cluster", {
     name,
     type: "EDS",
-    eds_cluster_config: { eds_config: { resource_api_version: "V3", ads: {} } },
+    eds_cluster_config: {
+      eds_config: { resource_api_version: "V3", ads: {} },
+      service_name: fingerprints.length > 0 ? assignmentName(cluster) : undefined,
+    },
     connect_timeout: seconds(CONNECT_TIMEOUT_MS),
-    per_connection_buffer_limit_bytes: maxBodyBytes,
-    load_balancing_policy: { policies: [{ typed_extension_config: renderBalancer(slowStartMs) }] },
+    per_connection_buffer_limit_bytes: bufferBytes,
+    load_balancing_policy: { policies: [{ typed_extension_config: renderBalancer(balancer, slowStartMs) }] },
     // Without this, a cluster with few healthy endpoints would send requests to unhealthy ones.
     common_lb_config: { healthy_panic_threshold: { value: 0 } },
     circuit_breakers: limits(maxConnections),
@@ -68,11 +80,16 @@ function clusterOf(
     upstream_bind_config:
       keepsConnections && platform === "linux" ? { socket_options: [UNACKNOWLEDGED] } : undefined,
     transport_socket: cluster.tlsName && upstreamTls && renderUpstreamTls(cluster.tlsName, upstreamTls),
+    transport_socket_matches:
+      fingerprints.length > 0 ? [renderSealedMatch(fingerprints, transportFile)] : undefined,
     typed_extension_protocol_options: {
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typedMessage(
         "extensions.upstreams.http.v3.HttpProtocolOptions",
         {
-          common_http_protocol_options: keepsConnections ? KEPT : ONE_REQUEST,
+          common_http_protocol_options: {
+            ...(keepsConnections ? KEPT : ONE_REQUEST),
+            max_connection_duration: fingerprints.length > 0 ? SEALED_CONNECTION : undefined,
+          },
           explicit_http_config: { http_protocol_options: {} },
         },
       ),
@@ -101,8 +118,35 @@ function renderUpstreamTls(
   });
 }
 
+/**
+ * TLS for the endpoints that are marked as sealed, the others are plain. Certificates are recognized by their fingerprints: no
+ * authority, no names, no dates. A resumed session would skip that.
+ */
+function renderSealedMatch(fingerprints: readonly string[], transportFile: string): Config {
+  return {
+    name: SEALED.value,
+    match: { [SEALED.key]: SEALED.value },
+    transport_socket: typed(
+      "envoy.transport_sockets.tls",
+      "extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+      {
+        max_session_keys: 0,
+        common_tls_context: {
+          alpn_protocols: ["http/1.1"],
+          tls_params: { tls_minimum_protocol_version: "TLSv1_3", tls_maximum_protocol_version: "TLSv1_3" },
+          tls_certificate_sds_secret_configs: [secretAt(transportFile)],
+          validation_context: {
+            // Without a CA, one of these must match. ACCEPT_UNTRUSTED would accept every certificate, even with this list.
+            verify_certificate_hash: fingerprints,
+          },
+        },
+      },
+    ),
+  };
+}
+
 /** The endpoints of the decision in order, otherwise the one with the fewest requests. Addresses outside the cluster are ignored. */
-function renderBalancer(slowStartMs: number): Config {
+function renderBalancer(balancer: EnvoyClusterOptions["balancer"], slowStartMs: number): Config {
   const leastRequest = typed(
     "envoy.load_balancing_policies.least_request",
     "extensions.load_balancing_policies.least_request.v3.LeastRequest",
@@ -110,6 +154,7 @@ function renderBalancer(slowStartMs: number): Config {
       ? {}
       : { slow_start_config: { slow_start_window: seconds(slowStartMs), min_weight_percent: { value: 10 } } },
   );
+  if (balancer === "leastRequests") return leastRequest;
   return typed(
     "envoy.load_balancing_policies.override_host",
     "extensions.load_balancing_policies.override_host.v3.OverrideHost",

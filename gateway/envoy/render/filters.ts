@@ -64,7 +64,7 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
     }),
     mutateHeaders(CREDENTIALS_FILTER, {
       request_mutations: [
-        ...CREDENTIAL_HEADERS.map((name) => ({ remove: name })),
+        ...CREDENTIAL_HEADERS.map(removeHeader),
         setHeader("authorization", `%DYNAMIC_METADATA(${METADATA_NAMESPACES.decision}:authorization)%`),
         setHeader("connection", `%DYNAMIC_METADATA(${METADATA_NAMESPACES.decision}:${HEADERS.connection})%`),
       ],
@@ -119,11 +119,15 @@ function renderQuestion(name: string, prefix: string, decideMs: number, body: Co
   });
 }
 
-function mutateHeaders(name: string, mutations: Config): Config {
+export function mutateHeaders(name: string, mutations: Config): Config {
   return typed(name, "extensions.filters.http.header_mutation.v3.HeaderMutation", { mutations });
 }
 
+export function removeHeader(name: string): Config {
+  return { remove: name };
+}
+
 /** An empty value sets no header. */
-function setHeader(key: string, value: string, append_action = "OVERWRITE_IF_EXISTS_OR_ADD"): Config {
+export function setHeader(key: string, value: string, append_action = "OVERWRITE_IF_EXISTS_OR_ADD"): Config {
   return { append: { header: { key, value }, append_action } };
 }

@@ -8,11 +8,11 @@ import { renderLocalReplies } from "./local-replies.ts";
 import { renderEnvoyRoutes } from "./routes.ts";
 import { type Config, discovery, seconds, secretAt, typed, typedMessage } from "./typed.ts";
 
-const HEADERS_TIMEOUT = "10s";
+export const HEADERS_TIMEOUT = "10s";
 /** Buffer for a request that is not authenticated yet, and for a response that its client does not read. */
-const CONNECTION_BUFFER_BYTES = 256 * 1024;
+export const CONNECTION_BUFFER_BYTES = 256 * 1024;
 /** Browsers and clients reuse connections. Envoy shortens the timeout as its memory use grows. */
-const CONNECTION_IDLE = "600s";
+export const CONNECTION_IDLE = "600s";
 
 export interface ListenerOptions {
   readonly listen: ListenAddress;

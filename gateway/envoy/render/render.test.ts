@@ -7,7 +7,8 @@ import type { EnvoyCluster } from "../types.ts";
 import { renderBootstrap } from "./bootstrap.ts";
 import { joinClusters, renderCluster, renderDecideCluster } from "./clusters.ts";
 import { renderListeners } from "./listener.ts";
-import { renderSecret, renderTrust } from "./typed.ts";
+import { renderRelayListeners } from "./relay-listeners.ts";
+import { renderKeyPair, renderSecret, renderTrust } from "./typed.ts";
 
 const CLUSTERS: readonly EnvoyCluster[] = [
   {
@@ -25,15 +26,22 @@ const CLUSTERS: readonly EnvoyCluster[] = [
     tlsName: "embed.team-a.svc",
     keepsConnections: true,
   },
+  {
+    name: "team-a/sealed",
+    endpoints: [{ address: "10.0.4.12", port: 40_125, isHealthy: true, fingerprints: ["ab".repeat(32)] }],
+    fingerprints: ["ab".repeat(32), "cd".repeat(32)],
+    keepsConnections: true,
+  },
 ];
 
 /** All files for a gateway in this folder. */
 function render(dir: string): Readonly<Record<string, string>> {
   const at = (name: string) => `${dir}/${name}`;
   const clusters = {
-    decideSocket: at("decide.sock"),
+    balancer: "decision" as const,
     platform: "linux" as const,
-    maxBodyBytes: 32 << 20,
+    bufferBytes: 32 << 20,
+    transportFile: at("transport-secret.json"),
     upstreamTls: { trustFile: at("upstream-trust.json"), clientFile: at("upstream-secret.json") },
   };
   return {
@@ -57,10 +65,20 @@ function render(dir: string): Readonly<Record<string, string>> {
       decideMs: 600_000,
       cors: { allowOrigins: ["https://chat.example.com"] },
     }),
+    "relay-listeners": renderRelayListeners({
+      address: "::",
+      ports: [{ port: 20_000, service: "team-a/sealed" }],
+    }),
+    "relay-cluster": renderCluster(CLUSTERS[2] as EnvoyCluster, {
+      ...clusters,
+      balancer: "leastRequests",
+      bufferBytes: 256 << 10,
+    }),
     secret: renderSecret({ certificateFile: at("tls/tls.crt"), keyFile: at("tls/tls.key") }),
+    "transport-secret": renderKeyPair({ certificate: "CERTIFICATE\n", key: "KEY\n" }),
     "upstream-trust": renderTrust(at("upstream/ca.crt")),
     clusters: joinClusters([
-      renderDecideCluster(clusters),
+      renderDecideCluster(at("decide.sock")),
       ...CLUSTERS.map((one) => renderCluster(one, clusters)),
     ]),
   };

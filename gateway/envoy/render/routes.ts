@@ -39,18 +39,8 @@ export function renderEnvoyRoutes({ idleMs, cors }: EnvoyRouteOptions): Config {
     timeout: "0s",
     idle_timeout: seconds(idleMs),
     retry_policy: {
-      // Before the first byte of a response. Once: a request that has crashed an engine must not crash all.
-      retry_on: "connect-failure,refused-stream,reset,retriable-status-codes",
+      ...renderRetries("connect-failure,refused-stream,reset,retriable-status-codes"),
       retriable_status_codes: [502, 503],
-      num_retries: 1,
-      retry_host_predicate: [
-        {
-          name: "envoy.retry_host_predicates.previous_hosts",
-          typed_config: typedMessage("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate", {}),
-        },
-      ],
-      host_selection_retry_max_attempts: 3,
-      retry_back_off: { base_interval: "0.005s", max_interval: "0.1s" },
     },
   };
   const stripped = {
@@ -95,6 +85,22 @@ export function renderEnvoyRoutes({ idleMs, cors }: EnvoyRouteOptions): Config {
         ],
       },
     ],
+  };
+}
+
+/** Before the first byte of a response. Once: a request that has crashed an engine must not crash all. */
+export function renderRetries(retryOn: string): Config {
+  return {
+    retry_on: retryOn,
+    num_retries: 1,
+    retry_host_predicate: [
+      {
+        name: "envoy.retry_host_predicates.previous_hosts",
+        typed_config: typedMessage("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate", {}),
+      },
+    ],
+    host_selection_retry_max_attempts: 3,
+    retry_back_off: { base_interval: "0.005s", max_interval: "0.1s" },
   };
 }
 

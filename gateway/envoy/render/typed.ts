@@ -1,6 +1,6 @@
 /** Building blocks of Envoy's configuration: typed messages, discovery files, and secrets. Pure. */
 import { dirname } from "node:path";
-import type { EnvoyTls } from "../types.ts";
+import type { EnvoyKeyPair, EnvoyTls } from "../types.ts";
 
 /** Envoy's configuration as JSON. */
 export type Config = Readonly<Record<string, unknown>>;
@@ -41,6 +41,16 @@ export function renderSecret({ certificateFile, keyFile }: EnvoyTls): string {
       certificate_chain: { filename: certificateFile },
       private_key: { filename: keyFile },
       watched_directory: { path: dirname(certificateFile) },
+    },
+  });
+}
+
+/** File that has the certificate itself. */
+export function renderKeyPair({ certificate, key }: EnvoyKeyPair): string {
+  return secret({
+    tls_certificate: {
+      certificate_chain: { inline_string: certificate },
+      private_key: { inline_string: key },
     },
   });
 }

@@ -12,6 +12,8 @@ export interface EnvoyPaths {
   readonly upstreamTrust: string;
   /** Certificate of this gateway for endpoints. */
   readonly upstreamSecret: string;
+  /** Certificate of this gateway for sealed endpoints. */
+  readonly transportSecret: string;
   /** Files that are being written. */
   readonly partial: string;
   readonly admin: string;
@@ -34,6 +36,7 @@ export function envoyPaths(dir: string): EnvoyPaths {
     secret: join(xds, "secret.json"),
     upstreamTrust: join(xds, "upstream-trust.json"),
     upstreamSecret: join(xds, "upstream-secret.json"),
+    transportSecret: join(xds, "transport-secret.json"),
     partial: join(dir, "partial"),
     admin: join(dir, "admin.sock"),
     endpoints: join(dir, "endpoints.sock"),

@@ -29,7 +29,7 @@ export interface EnvoyProcessesOptions {
   /** Has a run directory for each process, named by its epoch and its fingerprint. */
   readonly folder: string;
   /** Throws if another program has the port. */
-  readonly requirePort: () => Promise<void>;
+  readonly requirePort?: (() => Promise<void>) | undefined;
   readonly supervisor: Supervisor;
   readonly clock: Clock;
   readonly log: Log;
@@ -170,7 +170,7 @@ class Chain implements EnvoyProcesses {
     const { program, args, requirePort, supervisor, log } = this.#options;
     const dir = this.#dir(run);
     // A later one takes over the sockets of the one before.
-    if (run.epoch === 0) await requirePort();
+    if (run.epoch === 0) await requirePort?.();
     const argv = [program, ...args(run.epoch)];
     const member = await this.#watch(run, (onChange) => supervisor.start(dir, { argv, env: ENV }, onChange));
     log.info({ dir }, "envoy started");

@@ -2,12 +2,7 @@
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { sha256Hex } from "../../../src/util/hash.ts";
-import {
-  type EnvoyClusterOptions,
-  joinClusters,
-  renderCluster,
-  renderDecideCluster,
-} from "../render/clusters.ts";
+import { joinClusters } from "../render/clusters.ts";
 import type { EnvoyCluster } from "../types.ts";
 import type { EnvoyPaths } from "./paths.ts";
 
@@ -20,16 +15,19 @@ export interface XdsFiles {
   readonly putClusters: (clusters: readonly EnvoyCluster[]) => Promise<boolean>;
 }
 
-export interface XdsFilesOptions extends EnvoyClusterOptions {
+export interface XdsFilesOptions {
   readonly paths: EnvoyPaths;
+  readonly renderCluster: (cluster: EnvoyCluster) => string;
+  /** Texts of clusters that are no services. */
+  readonly ownClusters: readonly string[];
 }
 
-export function createXdsFiles({ paths, ...options }: XdsFilesOptions): XdsFiles {
+export function createXdsFiles({ paths, renderCluster, ownClusters }: XdsFilesOptions): XdsFiles {
   const hashes = new Map<string, string>();
   /** One endpoint changes at a time, so the text of the other clusters is reused. */
   const texts = new WeakMap<EnvoyCluster, string>();
   const textOf = (cluster: EnvoyCluster): string => {
-    const text = texts.get(cluster) ?? renderCluster(cluster, options);
+    const text = texts.get(cluster) ?? renderCluster(cluster);
     texts.set(cluster, text);
     return text;
   };
@@ -46,7 +44,7 @@ export function createXdsFiles({ paths, ...options }: XdsFilesOptions): XdsFiles
   return {
     put,
     putClusters: async (desired) => {
-      const clusters = [renderDecideCluster(options), ...desired.map(textOf)];
+      const clusters = [...ownClusters, ...desired.map(textOf)];
       // Endpoints change far more often than clusters, of which a thousand are megabytes.
       if (isSame(clusters, written)) return false;
       const isWritten = await put(paths.clusters, joinClusters(clusters));

