@@ -17,7 +17,7 @@ import { type Moment, momentOf } from "../../src/util/moment.ts";
 import type { ApplyOutcome } from "../frame/apply/run.ts";
 import { NO_OWNED_OBJECTS } from "../frame/owned/observe.ts";
 import type { ServiceStep } from "../frame/owned/steps.ts";
-import { planTeardown } from "../frame/owned/teardown.ts";
+import { planTeardown, removals } from "../frame/owned/teardown.ts";
 import type { ControllerPorts } from "../frame/ports.ts";
 import { planPreemptions } from "../frame/scheduler/preempted.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../frame/service/path.ts";
@@ -32,6 +32,7 @@ import { planStatus } from "./status/status.ts";
 
 const CONFLICT_RETRY_MS = 1_000;
 const REFRESH_MS = 60_000;
+const LEFT = "the service runs as pods now";
 
 export function createHostsPath(ports: HostsPathPorts): ServicePath {
   return {
@@ -41,8 +42,11 @@ export function createHostsPath(ports: HostsPathPorts): ServicePath {
     reconcile: (live) => reconcile(ports, live),
     release: (key, isDeleted) => release(ports, key, isDeleted),
     serving: ({ replicas }) => replicas.filter(isServingReplica).length,
-    leave: ({ replicas, slices }) =>
-      planTeardown({ ...NO_OWNED_OBJECTS, replicas, slices }, "the service runs as pods now"),
+    leave: ({ replicas, slices, relaySlices }) => [
+      // Before the replicas have drained, or clients would reach relays that have no replica for them.
+      ...removals("relaySlices", relaySlices, LEFT),
+      ...planTeardown({ ...NO_OWNED_OBJECTS, replicas, slices }, LEFT),
+    ],
   };
 }
 

@@ -17,6 +17,7 @@ interface ShortInput {
   readonly replicas?: readonly string[];
   readonly pods?: readonly string[];
   readonly slices?: readonly string[];
+  readonly relaySlices?: readonly string[];
   readonly deployments?: readonly string[];
   readonly groups?: readonly string[];
   readonly routes?: readonly string[];
@@ -52,6 +53,7 @@ function ownOf({ replicas = [], pods: given = [], ...rest }: ShortInput): OwnedO
     replicas: replicas.map(replica),
     pods: given.map(pod),
     slices: all(rest.slices) as never,
+    relaySlices: all(rest.relaySlices) as never,
     deployments: all(rest.deployments) as never,
     groups: all(rest.groups) as never,
   };

@@ -27,6 +27,8 @@ export interface PassInput {
   readonly route: RoutePlan;
 }
 
+const NOT_OURS = "the Service of this name is not ours";
+
 export function planServicePass({ live: { own }, chosen, paths, route }: PassInput): readonly PassStep[] {
   const others = paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
   // A path with parts has no state of its own, and its parts are in the list too. Paths of one platform share their state.
@@ -43,7 +45,10 @@ export function planServicePass({ live: { own }, chosen, paths, route }: PassInp
     { do: "run", path: chosen, because: "the spec and the Model choose it" },
     {
       do: "yieldName",
-      steps: removals("slices", own.slices, "the Service of this name is not ours"),
+      steps: [
+        ...removals("slices", own.slices, NOT_OURS),
+        ...removals("relaySlices", own.relaySlices, NOT_OURS),
+      ],
       because: "a Service of another owner may have the name",
     },
     { do: "scale", because: "the autoscaler follows the path and the runtime" },

@@ -49,6 +49,7 @@ export function demandOf(input: DemandInput): Demand {
     programPath:
       program?.backend !== undefined && program.command[0]?.startsWith("/") ? program.command[0] : undefined,
     install,
+    isSealed: template.transport === "Sealed" ? true : undefined,
     memory: needOf(claim),
     speeds,
     // Hosts report sources in this form.

@@ -24,6 +24,7 @@ export interface Service extends KubeObject {
   spec?: {
     type?: "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName";
     clusterIP?: string;
+    ipFamilies?: string[];
     ports?: ServicePort[];
     selector?: Record<string, string>;
   };

@@ -19,6 +19,7 @@ import { writeAccountKubeconfig } from "../bed/identity.ts";
 import { listOf } from "../bed/kubectl.ts";
 import { startPart } from "../bed/part.ts";
 import { freePort } from "../bed/ports.ts";
+import { freshBundle } from "../bed/release.ts";
 import { until } from "../bed/until.ts";
 import { oneCluster } from "../cluster/cluster.ts";
 import { startAgentSide } from "../controller/agent-side.ts";
@@ -29,7 +30,6 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { everything, newSince } from "./everything.ts";
 import { CHART, helmIn, helmProgram, install, NAMESPACE, needsHelm, objectsOf, template } from "./helm.ts";
 import { layOut } from "./image.ts";
-import { freshBundle } from "../bed/release.ts";
 
 const DEFINITIONS = [
   "backendruntimes",

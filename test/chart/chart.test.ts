@@ -19,11 +19,11 @@ import { objectivesConfigSchema } from "../../controller/services/objectives/con
 import { routesConfigSchema } from "../../controller/services/routes/config.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { configKeys } from "../../scripts/generate/configuration.ts";
+import { freshBundle } from "../bed/release.ts";
 import { root } from "../docs/pages.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { CHART, type ChartObject, helmIn, helmProgram, lint, needsHelm, objectsOf, render } from "./helm.ts";
 import { layOut } from "./image.ts";
-import { freshBundle } from "../bed/release.ts";
 
 interface DaemonSet {
   readonly spec: {

@@ -46,12 +46,8 @@ withHelm.each<[set: string, hasNode: boolean, isOpen: boolean]>([
 });
 
 withHelm.each<[args: readonly string[], isGiven: boolean]>([
-  [[], false],
-  [["--set", "prometheusRule.enabled=true"], true],
-  [["--api-versions", "monitoring.coreos.com/v1"], true],
-  [["--api-versions", "pyrra.dev/v1alpha1"], true],
-  [["--set", "rbac.objectives=true"], true],
-  [["--api-versions", "pyrra.dev/v1alpha1", "--set", "rbac.objectives=false"], false],
+  [[], true],
+  [["--set", "rbac.objectives=false"], false],
 ])(`the controller may write the objects of spec.slo with %j: %s${needsHelm}`, async (args, isGiven) => {
   const objects = await render(helm, ...args);
   const role = objects.find(

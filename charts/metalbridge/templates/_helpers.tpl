@@ -94,12 +94,6 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- else if and .Values.server.enabled .Values.serviceAccount.create .Values.rbac.create (include "metalbridge.hasCluster" .) (not (has (include "metalbridge.podSecurity" .) (list "baseline" "restricted"))) }}true{{ end }}
 {{- end }}
 
-{{- /* Without rbac.objectives: where something can read the objects of spec.slo. */}}
-{{- define "metalbridge.mayWriteObjectives" -}}
-{{- if hasKey .Values.rbac "objectives" }}{{ ternary "true" "" .Values.rbac.objectives }}
-{{- else if or .Values.prometheusRule.enabled (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1") (.Capabilities.APIVersions.Has "pyrra.dev/v1alpha1") }}true{{ end }}
-{{- end }}
-
 {{- /* Secret with the token of port 8787. Empty: the port is closed. Values of an older chart, which lack node.llmfit.enabled, open nothing. */}}
 {{- define "metalbridge.nodeToken" -}}
 {{- $llmfit := .Values.node.llmfit | default dict -}}

@@ -19,19 +19,13 @@ const rules = roles
   .filter(({ kind, metadata }) => kind === "ClusterRole" && metadata.name === "metalbridge-controller")
   .flatMap((role) => role.rules);
 
-/** Granted by `rbac.objectives` of the chart, whose tests show it. */
-const SWITCHED = ["objectives", "prometheusRules"];
-
-test.each(ownedKinds.filter((what) => !SWITCHED.includes(what)))(
-  "%s: the controller may list, watch, create and delete them",
-  (what) => {
-    const { group, plural } = ownedRow(what).kind;
-    const verbs = rules
-      .filter(({ apiGroups, resources }) => apiGroups.includes(group) && resources.includes(plural))
-      .flatMap((rule) => rule.verbs);
-    expect(verbs).toEqual(expect.arrayContaining(["get", "list", "watch", "create", "patch", "delete"]));
-  },
-);
+test.each(ownedKinds)("%s: the controller may list, watch, create and delete them", (what) => {
+  const { group, plural } = ownedRow(what).kind;
+  const verbs = rules
+    .filter(({ apiGroups, resources }) => apiGroups.includes(group) && resources.includes(plural))
+    .flatMap((rule) => rule.verbs);
+  expect(verbs).toEqual(expect.arrayContaining(["get", "list", "watch", "create", "patch", "delete"]));
+});
 
 test("a ResourceClaimTemplate is a service's only by its name, because clients copy labels", () => {
   const named = (name: string) => hasNameOf("chat", "claimTemplates", { metadata: { name } });

@@ -28,7 +28,14 @@ function replicaSlice(...ready: boolean[]): EndpointSlice {
 
 /** As the API server stores what an earlier pass has created. */
 function stored(over: Partial<EndpointSlice> = {}): EndpointSlice {
-  const input = { service, replicas: [], slices: [], relaySlices: [], sealing: { ...sealing, relays } };
+  const input = {
+    service,
+    replicas: [],
+    slices: [],
+    relaySlices: [],
+    kubeServices: [],
+    sealing: { ...sealing, relays },
+  };
   const [created] = stepsOfRelaySlice(input);
   if (created?.do !== "create" || created.what !== "relaySlices") throw new Error("not created");
   return { ...created.object, ...over };
@@ -38,7 +45,14 @@ const sealing = { byDefault: "Direct", clients: [] } as const;
 const atRelays = relays.addresses.map((address) => ({ addresses: [address], conditions: { ready: true } }));
 
 function plan(input: Partial<Parameters<typeof stepsOfRelaySlice>[0]>) {
-  const nothing = { service, replicas: [], slices: [], relaySlices: [], sealing: { ...sealing, relays } };
+  const nothing = {
+    service,
+    replicas: [],
+    slices: [],
+    relaySlices: [],
+    kubeServices: [],
+    sealing: { ...sealing, relays },
+  };
   return stepsOfRelaySlice({ ...nothing, ...input }).map((step) => {
     if (step.do === "create" && step.what === "relaySlices") return ["create", step.object.endpoints?.length];
     if (step.do === "patch")
@@ -80,13 +94,34 @@ test.each<[string, Parameters<typeof plan>[0], readonly unknown[]]>([
   ],
   [
     "the relays moved to IPv6",
-    { relaySlices: [stored()], sealing: { ...sealing, relays: { addresses: ["fd00::7"], port: 20_007 } } },
+    {
+      replicas: [sealedReplica],
+      slices: [replicaSlice(true)],
+      relaySlices: [stored()],
+      sealing: { ...sealing, relays: { addresses: ["fd00::7"], port: 20_007 } },
+    },
     [["remove", "the relays' address family changed"]],
   ],
   ["two slices", { relaySlices: [stored(), stored()] }, [["remove", "no relay serves it"]]],
   ["no relays any more", { relaySlices: [stored()], sealing }, [["remove", "no relay serves it"]]],
 ])("%s", (_, input, expected) => {
   expect(plan(input)).toEqual(expected);
+});
+
+test("the family is that of the Service where relays have it, and stays while no relay is ready", () => {
+  const both = { ...sealing, relays: { addresses: ["2001:db8::7", "203.0.113.7"], port: 20_007 } };
+  const ready = { replicas: [sealedReplica], slices: [replicaSlice(true)] };
+  const nothing = { service, relaySlices: [], kubeServices: [] };
+  const of = (input: Partial<Parameters<typeof stepsOfRelaySlice>[0]>) =>
+    stepsOfRelaySlice({ ...nothing, ...ready, sealing: both, ...input }).map((step) =>
+      step.do === "create" && step.what === "relaySlices" ? step.object.addressType : step.do,
+    );
+  expect(of({})).toEqual(["IPv4"]);
+  expect(of({ kubeServices: [{ metadata: { name: "chat" }, spec: { ipFamilies: ["IPv6"] } }] })).toEqual([
+    "IPv6",
+  ]);
+  const none = { ...sealing, relays: { addresses: [], port: 20_007 } };
+  expect(of({ sealing: none, relaySlices: [stored({ addressType: "IPv6" })] })).toEqual([]);
 });
 
 test("kube-proxy reads the slice, and gateways do not take it for a replica", () => {

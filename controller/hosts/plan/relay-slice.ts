@@ -7,73 +7,61 @@ import {
   PORT_NAME,
   SLICE_MANAGED_BY_CONTROLLER,
 } from "../../../src/api/group.ts";
-import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { relaySliceName, serviceName, sliceName } from "../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef } from "../../../src/api/owned.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import { correctLabels, isSame, withVersionGuards } from "../../frame/owned/corrections.ts";
 import type { ServiceStep } from "../../frame/owned/steps.ts";
+import { removals } from "../../frame/owned/teardown.ts";
 import type { Sealing, ServiceObserved } from "./observed.ts";
 
 /**
  * The relays are endpoints only while a sealed replica is ready: during a rollout from or to direct replicas, kube-proxy would
  * otherwise send requests to relays that have no replica for them.
  */
-export function stepsOfRelaySlice({
-  service,
-  replicas,
-  slices,
-  relaySlices,
-  sealing: { relays },
-}: Pick<ServiceObserved, "service" | "replicas" | "slices" | "relaySlices" | "sealing">): ServiceStep[] {
+export function stepsOfRelaySlice(observed: RelayObserved): ServiceStep[] {
+  const {
+    relaySlices,
+    sealing: { relays },
+  } = observed;
   const [object, ...others] = relaySlices;
   const unneeded = relays === undefined ? relaySlices : others;
-  const steps = unneeded.map(
-    (one): ServiceStep => ({ do: "remove", what: "relaySlices", object: one, because: "no relay serves it" }),
-  );
+  const steps = removals("relaySlices", unneeded, "no relay serves it");
   if (relays === undefined) return steps;
-  const sealed = new Set(
-    replicas
-      .filter(({ spec }) => spec.template.transport === "Sealed")
-      .map(({ metadata }) => sliceName(metadata.name)),
-  );
-  const isReady = slices.some(
-    ({ metadata, endpoints }) =>
-      sealed.has(metadata.name) && endpoints?.some(({ conditions }) => conditions?.ready !== false) === true,
-  );
-  const desired = desiredRelaySlice(
-    service,
-    isReady ? relays : { ...relays, addresses: [] },
-    relays.addresses[0],
-  );
-  if (object === undefined)
-    return [
-      ...steps,
-      {
-        do: "create",
-        what: "relaySlices",
-        object: desired,
-        because: "clients reach sealed replicas through the relays",
-      },
-    ];
+  const isReady = hasReadySealed(observed);
+  const desired = desiredRelaySlice(observed, isReady ? relays : { ...relays, addresses: [] });
+  if (object === undefined) {
+    const because = "clients reach sealed replicas through the relays";
+    return [...steps, { do: "create", what: "relaySlices", object: desired, because }];
+  }
   if (object.addressType !== desired.addressType)
-    return [
-      ...steps,
-      { do: "remove", what: "relaySlices", object, because: "the relays' address family changed" },
-    ];
+    return [...steps, ...removals("relaySlices", [object], "the relays' address family changed")];
   const operations = correctRelaySlice(object, desired);
+  if (operations.length === 0) return steps;
   const because = isReady ? "the relays changed" : "no sealed replica is ready";
-  return operations.length === 0
-    ? steps
-    : [...steps, { do: "patch", what: "relaySlices", object, operations, because }];
+  return [...steps, { do: "patch", what: "relaySlices", object, operations, because }];
+}
+
+type RelayObserved = Pick<
+  ServiceObserved,
+  "service" | "replicas" | "slices" | "relaySlices" | "kubeServices" | "sealing"
+>;
+
+function hasReadySealed({ replicas, slices }: RelayObserved): boolean {
+  const sealed = replicas.filter(({ spec }) => spec.template.transport === "Sealed");
+  const names = new Set(sealed.map(({ metadata }) => sliceName(metadata.name)));
+  return slices.some(
+    ({ metadata, endpoints }) =>
+      names.has(metadata.name) && endpoints?.some(({ conditions }) => conditions?.ready !== false) === true,
+  );
 }
 
 function desiredRelaySlice(
-  service: InferenceService,
+  observed: RelayObserved,
   { addresses, port }: NonNullable<Sealing["relays"]>,
-  first = "",
 ): EndpointSlice {
-  const isIPv6 = first.includes(":");
+  const { service } = observed;
+  const addressType = familyOf(observed, addresses);
   return {
     metadata: {
       ...ownedObjectRef(service, relaySliceName(service.metadata.name)),
@@ -85,24 +73,32 @@ function desiredRelaySlice(
         [LABEL_SLICE_MANAGED_BY]: SLICE_MANAGED_BY_CONTROLLER,
       },
     },
-    addressType: isIPv6 ? "IPv6" : "IPv4",
+    addressType,
     endpoints: addresses
-      .filter((address) => address.includes(":") === isIPv6)
+      .filter((address) => address.includes(":") === (addressType === "IPv6"))
       .map((address) => ({ addresses: [address], conditions: { ready: true } })),
     ports: [{ name: PORT_NAME, port, protocol: "TCP" }],
   };
 }
 
+/** The family of the cluster Service, if relays have it. Without relays the slice keeps its own. */
+function familyOf(
+  { kubeServices, relaySlices }: RelayObserved,
+  addresses: readonly string[],
+): "IPv4" | "IPv6" {
+  const kept = relaySlices[0]?.addressType === "IPv6" ? "IPv6" : "IPv4";
+  if (addresses.length === 0) return kept;
+  const families = new Set(addresses.map((address) => (address.includes(":") ? "IPv6" : "IPv4")));
+  const wanted = kubeServices[0]?.spec?.ipFamilies?.[0] === "IPv6" ? "IPv6" : "IPv4";
+  if (families.has(wanted)) return wanted;
+  return wanted === "IPv6" ? "IPv4" : "IPv6";
+}
+
 function correctRelaySlice(object: EndpointSlice, desired: EndpointSlice) {
   const changes = [...correctLabels(object.metadata, desired.metadata)];
   const now = (object.endpoints ?? []).map(({ addresses }) => addresses[0]);
-  if (
-    !isSame(
-      now,
-      (desired.endpoints ?? []).map(({ addresses }) => addresses[0]),
-    )
-  )
-    changes.push({ op: "add", path: "/endpoints", value: desired.endpoints });
+  const wanted = (desired.endpoints ?? []).map(({ addresses }) => addresses[0]);
+  if (!isSame(now, wanted)) changes.push({ op: "add", path: "/endpoints", value: desired.endpoints });
   if (object.ports?.[0]?.port !== desired.ports?.[0]?.port)
     changes.push({ op: "add", path: "/ports", value: desired.ports });
   return withVersionGuards(object.metadata, changes);

@@ -120,29 +120,34 @@ function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): Con
 }
 
 /** Reports whether prompts and answers are encrypted between clients and hosts. */
-function encrypted({ draft: { resolution }, live }: HostsStatusFacts): ConditionUpdate {
+function encrypted({ draft: { resolution, observed }, live }: HostsStatusFacts): ConditionUpdate {
   const type = "Encrypted";
   if (resolution.at === "blocked") return unresolved(type, resolution);
-  const isPlain = ({ transport, tls }: typeof resolution.template) =>
+  const { template } = resolution;
+  const isPlain = ({ transport, tls }: Pick<typeof template, "transport" | "tls">) =>
     transport === undefined && tls === undefined;
   const old = live.filter(({ spec }) => isPlain(spec.template));
-  if (isPlain(resolution.template) || old.length > 0) {
-    const message = isPlain(resolution.template)
-      ? "keys, prompts and answers cross the network to the hosts in plain HTTP; set spec.endpoint.transport to Sealed"
-      : `replicas of an older revision use plain HTTP, until the rollout has replaced them: ${old.map(({ metadata }) => metadata.name).join(", ")}`;
+  if (isPlain(template) || old.length > 0) {
+    const names = old.map(({ metadata }) => metadata.name).join(", ");
+    const message = isPlain(template)
+      ? "keys, prompts and answers cross the network to the hosts in plain HTTP; spec.endpoint.transport Sealed encrypts them"
+      : `replicas of an older revision use plain HTTP, until the rollout has replaced them: ${names}`;
     return { type, status: "False", reason: "PlaintextOnNetwork", message };
   }
-  return resolution.template.transport === "Sealed"
-    ? {
-        type,
-        status: "True",
-        reason: "TransportSealed",
-        message: "hosts serve only the gateways and relays of this cluster, over TLS 1.3",
-      }
-    : {
-        type,
-        status: "True",
-        reason: "ServiceCertificate",
-        message: "hosts serve HTTPS with the certificate in spec.endpoint.tls",
-      };
+  if (template.transport === undefined) {
+    const message = "hosts serve HTTPS with the certificate in spec.endpoint.tls";
+    return { type, status: "True", reason: "ServiceCertificate", message };
+  }
+  const { clients, relays } = observed.sealing;
+  if (clients.length === 0)
+    return {
+      type,
+      status: "Unknown",
+      reason: "SealedWithoutClients",
+      message: "no client is known to the hosts",
+    };
+  const through =
+    relays === undefined ? "; this installation has no relay, so clients have to use the gateway" : "";
+  const message = `hosts serve only the gateways and relays of this cluster, over TLS 1.3${through}`;
+  return { type, status: "True", reason: "TransportSealed", message };
 }

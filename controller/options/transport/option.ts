@@ -46,6 +46,7 @@ function joinTransport(
   ports: LeaderPorts,
 ): LeaderPart {
   const { watches, services, enqueue } = ports;
+  let isKept = false;
   let clients: readonly string[] = [];
   let relays: readonly string[] = [];
   const enqueueSealed = () => {
@@ -61,6 +62,7 @@ function joinTransport(
       const now = clientFingerprints(textsIn(secret));
       enqueue(CERTIFICATES);
       // Without the Secret, hosts continue to serve the clients that they know.
+      if (now.length === 0) isKept = false;
       if (now.length === 0 || isDeepEqual(now, clients)) return;
       clients = now;
       enqueueSealed();
@@ -85,10 +87,13 @@ function joinTransport(
   return {
     watches: relaySlices === undefined ? [] : [relaySlices],
     keys: () => [CERTIFICATES],
-    handlers: { onService: () => (clients.length === 0 ? enqueue(CERTIFICATES) : undefined) },
+    // The first sealed service begins the rotation.
+    handlers: { onService: () => (isKept ? undefined : enqueue(CERTIFICATES)) },
     pass: async () => {
       const isNeeded = byDefault === "Sealed" || sealedServices(watches).size > 0;
-      return isNeeded ? keepCertificates(ports) : undefined;
+      const recheck = isNeeded ? await keepCertificates(ports) : undefined;
+      isKept = isNeeded;
+      return recheck;
     },
     transport: {
       byDefault,

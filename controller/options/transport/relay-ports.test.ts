@@ -50,3 +50,12 @@ test("no port is left", () => {
   expect(portOf("new", undefined)).toBeUndefined();
   expect(portOf("uid-7", slices[7])).toBe(20_007);
 });
+
+test("a port outside of the range is replaced", () => {
+  const slice = sliceOf("a", 9_464);
+  const { portOf } = createRelayPorts(
+    () => [slice],
+    () => 0,
+  );
+  expect(portOf("a", slice)).toBeGreaterThanOrEqual(20_000);
+});

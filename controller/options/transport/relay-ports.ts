@@ -48,8 +48,10 @@ function freePort(uid: string, taken: ReadonlySet<number | undefined>): number |
   return undefined;
 }
 
+/** Undefined also for a port that no relay would open. */
 function portIn(slice: EndpointSlice | undefined): number | undefined {
-  return slice?.ports?.[0]?.port ?? undefined;
+  const port = slice?.ports?.[0]?.port ?? 0;
+  return port >= FIRST_PORT && port < FIRST_PORT + PORTS ? port : undefined;
 }
 
 function isOlder({ metadata: a }: EndpointSlice, { metadata: b }: EndpointSlice): boolean {

@@ -114,6 +114,10 @@ export const placementErrors = {
     do: "uncordon the host, which also cancels a drain, or add another host",
     command: "metalbridge uncordon NAME",
   },
+  HostNotSealed: {
+    what: "The service is sealed (spec.endpoint.transport), and the agent of this host has published no certificate for it.",
+    do: "read TransportKeyInvalid in the log of its agent, or start an agent of this version there (docs/sealed-transport.md)",
+  },
   HostRuntimeMissing: {
     what: "The runtime of the service is not installed on this host, or on any host that the service may use, or this version has no driver for it.",
     do: "run the command in the message on a host: replicas are scheduled there within 5 s, without a restart; or set spec.runtime to a runtime that hosts have (docs/engines.md)",
@@ -244,9 +248,13 @@ export const placementErrors = {
     what: "The engines check the API key themselves (endpoint.gate is Never); the message lists what can be reached without one.",
     do: "nothing to do",
   },
+  SealedWithoutClients: {
+    what: "The Secret metalbridge-transport with the certificate of gateways and relays cannot be read or written, so that sealed replicas serve no client.",
+    do: "read the log of the controller, and give it the rights of the chart (docs/sealed-transport.md)",
+  },
   PlaintextOnNetwork: {
     what: "Keys, prompts and answers cross the network between clients and hosts in plain HTTP, and any machine that reaches a replica's port can send requests.",
-    do: "set spec.endpoint.transport to Sealed, or transport of the chart for all services",
+    do: "set spec.endpoint.transport to Sealed, or transport of the chart for all services (docs/sealed-transport.md)",
   },
   TransportSealed: {
     what: "The gates of the hosts serve only the gateways and relays of this cluster, over TLS 1.3.",

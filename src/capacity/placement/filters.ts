@@ -83,6 +83,12 @@ export const filters: readonly Filter[] = [
   { code: "HostRuntimeMissing", scope: "slot", refuse: lacksRuntime },
   { code: "BackendNotAllowed", scope: "slot", refuse: refusesBackend },
   {
+    code: "HostNotSealed",
+    scope: "slot",
+    refuse: ({ isSealed }, { canSeal }) =>
+      isSealed === true && canSeal === false ? "its agent has published no certificate" : undefined,
+  },
+  {
     code: "HostUnderPressure",
     scope: "host",
     refuse: (_, { pressures }) => (pressures.length > 0 ? `under ${pressures.join(", ")}` : undefined),

@@ -50,6 +50,7 @@ export function hostFacts(host: Host): HostFacts {
     })),
     deviceClass: deviceClassOfHost(host),
     cost: host.spec.cost,
+    canSeal: (host.status?.transport?.fingerprints.length ?? 0) > 0,
   };
 }
 

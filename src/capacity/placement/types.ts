@@ -54,6 +54,8 @@ export interface HostFacts {
   readonly deviceClass?: string | undefined;
   /** Relative cost, in the unit of all machines. */
   readonly cost?: number | undefined;
+  /** False if the host has no certificate with which it could serve sealed replicas. */
+  readonly canSeal?: boolean;
 }
 
 /** Claimed memory on a host: of a replica in any phase, including draining, or of an assigned slot without a replica yet. */
@@ -124,6 +126,8 @@ export interface Demand {
   readonly waitingSinceMs?: number;
   /** True if the slot may preempt lower priorities; false if a replica of the slot already serves. */
   readonly mayPreempt?: boolean;
+  /** True if the replica is sealed. */
+  readonly isSealed?: boolean | undefined;
   /** True if requests wait for an idle service, which takes turns with others that have spec.idle. */
   readonly takesTurns?: boolean;
   /** Set if a replica of the slot was preempted: by what, and on which host. */

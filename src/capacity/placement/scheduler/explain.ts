@@ -167,6 +167,8 @@ function missingFor(
         code: "BackendNotAllowed",
         waitingFor: `a host that allows BackendRuntime ${backendOfEntry(runtime)}`,
       };
+    case "HostNotSealed":
+      return { code: "HostNotSealed", waitingFor: `a certificate of host ${nearest.host}` };
     case "HostNeverSeen":
       return { code: "NoHosts", waitingFor: `host ${nearest.host} to join` };
     case "HostNotNamed":
