@@ -25,19 +25,12 @@ function relays(...addresses: readonly string[]): object {
   };
 }
 
-/** As the chart creates it: the controller may create no Secret. */
-const EMPTY_SECRET = {
-  apiVersion: "v1",
-  kind: "Secret",
-  metadata: { name: "metalbridge-transport", namespace: "metalbridge-system" },
-};
-
 const slices = async (ns: string): Promise<readonly EndpointSlice[]> =>
   (await bench().objects.get(ns, "endpointslices")).items;
 
 test("a sealed service is led to the relays, its replicas know their clients, and kube-proxy knows no replica", async () => {
   const ns = await bench().namespace("sealed");
-  await bench().apply(EMPTY_SECRET, relays("10.1.0.1", "10.1.0.2"));
+  await bench().apply(relays("10.1.0.1", "10.1.0.2"));
   await bench().agents({ "mac-1": {} });
   await bench().objects.patch(
     "",
@@ -85,7 +78,7 @@ test("a sealed service is led to the relays, its replicas know their clients, an
 
 test("a service that is deleted leaves no slice", async () => {
   const ns = await bench().namespace("sealed-gone");
-  await bench().apply(EMPTY_SECRET, relays("10.1.0.1"));
+  await bench().apply(relays("10.1.0.1"));
   await bench().agents({ "mac-1": {} });
   await bench().apply(inferenceService(ns, "chat", { endpoint: { transport: "Sealed" } }));
   expect((await slices(ns)).map(({ metadata }) => metadata.name)).toContain("chat-relay");

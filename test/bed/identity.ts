@@ -6,7 +6,7 @@ import { parse, stringify } from "yaml";
 import { packageRoot } from "../../local/package-root.ts";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import { credentialSecretName } from "../../src/api/access/roles.ts";
-import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_SYSTEM, SECRET_TRANSPORT } from "../../src/api/group.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
@@ -17,6 +17,7 @@ import {
   LEASES,
   ROLE_BINDINGS,
   ROLES,
+  SECRETS,
   SERVICE_ACCOUNTS,
 } from "../../src/kube/kinds.ts";
 import { collectionPath, objectPath } from "../../src/kube/paths.ts";
@@ -43,7 +44,7 @@ export interface Account {
 export const GENERATION = "bed";
 const CONTROLLER = "metalbridge-controller";
 const INSTALL = path.join(packageRoot(), "examples", "install", "metalbridge.yaml");
-const ACCESS_KINDS = [SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS];
+const ACCESS_KINDS = [SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS, SECRETS];
 const TIMEOUT_MS = 30_000;
 
 /** What a host needs to act in its own name; resolves once the API server grants it. Its Host is not made. */
@@ -116,7 +117,9 @@ function controllerAccess(): readonly { readonly object: KubeObject; readonly ki
   const documents = readFileSync(INSTALL, "utf8").split("\n---\n");
   return documents.flatMap((text) => {
     const kind = ACCESS_KINDS.find((candidate) => text.includes(`\nkind: ${candidate.kind}\n`));
-    const isOurs = kind !== undefined && text.includes(`\n  name: ${CONTROLLER}\n`);
+    const isOurs =
+      kind !== undefined &&
+      [CONTROLLER, SECRET_TRANSPORT].some((name) => text.includes(`\n  name: ${name}\n`));
     return isOurs ? [{ object: parse(text) as KubeObject, kind }] : [];
   });
 }
