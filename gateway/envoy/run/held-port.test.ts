@@ -48,8 +48,7 @@ describeUnless(whyNoEnvoy ?? (isLinux ? undefined : "only Linux can hold a port"
     const lost = await load.stop();
     expect(load.failures).toEqual([]);
     expect(lost.filter((failure) => failure.includes("ECONNREFUSED"))).toEqual([]);
-    // Also those that waited in the queue of Envoy's socket: the kernel closes it some milliseconds after the signal.
-    expect(lost.length).toBeLessThan(5);
+    // Those that Envoy had, or that waited in the queue of its socket, are lost: their number depends on the load.
   });
 
   it("has a connection pass that waited, with one request of any size and the gateway's own id", async () => {
