@@ -96,7 +96,6 @@ export async function runGateway({
     doPeriodicWork(gateway, ports);
     await aborted(signal);
     await Promise.race([envoy.stop(), aborted(hurry).then(() => envoy.stop({ drainMs: 0 }))]);
-    gateway.requests.close();
     await gateway.accounting.close();
   } finally {
     ending.abort();
@@ -122,7 +121,7 @@ type Gateway = ReturnType<typeof createGateway>;
 
 /** All parts, each after those that it uses. The watches start at once, the decision service and Envoy with `startServing`. */
 function createGateway(ports: Ports) {
-  const { config, connection, clock, folder, log } = ports;
+  const { config, connection, clock, folder, log, signal } = ports;
   const client = createClient(connection, { userAgent: USER_AGENT });
   const names = { client, gateway: hostname() };
   const models = new Models();
@@ -133,7 +132,7 @@ function createGateway(ports: Ports) {
   const accounting = openAccounting({ ...ports, ...names, gateways });
   const { limits, bodies, onUsage, readFrom, readUpTo } = accounting;
   const demand = createDemandReporter({ ...ports, ...names });
-  const requests = new Requests({ queues, limits, bodies, onAdmitted: demand.note, clock });
+  const requests = new Requests({ queues, limits, bodies, onAdmitted: demand.note, clock, signal });
   const finish = createFinishedRequests({
     requests,
     metrics,

@@ -41,8 +41,8 @@ export interface NewRequest extends SlotRequest {
   readonly id: string;
   readonly caller: { readonly id: string; readonly limits: KeyLimits };
   readonly model: ServedModel;
-  /** False if it does not ask for a stream. */
-  readonly mayStream: boolean;
+  /** False if it asks for no stream, or its body was not read. */
+  readonly isStream: boolean;
 }
 
 export type StartResult = SlotResult | Extract<Admission, { readonly at: "refused" }>;
@@ -54,6 +54,8 @@ export interface RequestsPorts {
   /** Called when the limits have admitted a request, before it waits for a slot. */
   readonly onAdmitted: (model: ServedModel) => void;
   readonly clock: Clock;
+  /** After it, the slots of canceled requests are not freed: their timers would delay the exit of the gateway. */
+  readonly signal: AbortSignal;
 }
 
 /** One question of Envoy about a request. Envoy may ask twice about the same request, also while the first question waits. */
@@ -62,7 +64,7 @@ interface Attempt {
   readonly limitId: string;
   readonly model: string;
   readonly share: Share;
-  readonly mayStream: boolean;
+  readonly isStream: boolean;
   /** As in `ServedModel`. */
   readonly stopsAfterMs: number;
   /** Aborts its wait in the queue. */
@@ -78,7 +80,7 @@ interface Slot {
   isFree: boolean;
 }
 
-interface AssignedRequest extends Pick<Slot, "since" | "isFree"> {
+interface AssignedRequest extends Pick<Slot, "since"> {
   readonly id: string;
   readonly model: string;
 }
@@ -87,6 +89,7 @@ interface AssignedRequest extends Pick<Slot, "since" | "isFree"> {
 const KEPT_BY_ENVOY: ReadonlySet<EndReason> = new Set(["refused", "unanswered", "repeated"]);
 const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 const NO_OUTCOME: Outcome = { tokens: NO_TOKENS, hasFailed: false };
+const CANCELED: Outcome = { ...NO_OUTCOME, isCanceled: true };
 
 /** From this status on, a response may be that of Envoy for a replica that failed. */
 export const FAILED_STATUS = 502;
@@ -109,15 +112,12 @@ export class Requests {
 
   constructor(ports: RequestsPorts) {
     this.#ports = ports;
-  }
-
-  /** Requests that have a slot, canceled ones included. */
-  get inFlight(): number {
-    return this.#assigned().filter(({ isFree }) => !isFree).length + this.#stopping.size;
+    const cancelAll = () => this.#stopping.forEach((cancel) => void cancel());
+    ports.signal.addEventListener("abort", cancelAll, { once: true });
   }
 
   /** Passes the request through the limits of its key, then the queue of its model. */
-  async start({ id, caller, model, mayStream, signal, ...request }: NewRequest): Promise<StartResult> {
+  async start({ id, caller, model, isStream, signal, ...request }: NewRequest): Promise<StartResult> {
     const { limits, queues, onAdmitted, clock } = this.#ports;
     this.end(id, "repeated");
     if (signal.aborted) return { at: "left" };
@@ -130,7 +130,7 @@ export class Requests {
       limitId,
       model: key,
       share,
-      mayStream,
+      isStream,
       stopsAfterMs,
       leaving,
       slot: undefined,
@@ -190,15 +190,13 @@ export class Requests {
     return true;
   }
 
-  /** Ends all requests of an Envoy that exited. Those that wait end with the connection of their question. */
+  /**
+   * Ends all requests of an Envoy that exited, which cancels them at the engines. Those that wait end with the connection of their
+   * question.
+   */
   endAll(): void {
-    for (const { id } of this.#assigned()) this.end(id, "envoy exited");
+    for (const { id } of this.#assigned()) this.end(id, "envoy exited", CANCELED);
     this.#ports.bodies.releaseAll();
-  }
-
-  /** Cancels the timers, which would delay the exit of the gateway. */
-  close(): void {
-    for (const cancel of this.#stopping.values()) cancel();
   }
 
   /** True if a request is so old that its line in the access log may be lost. */
@@ -256,40 +254,46 @@ export class Requests {
   }
 
   /** While a stream of another request is in progress, the engine has no pause in which it looks for the client. */
-  #freeOnceStopped({ share, stopsAfterMs }: Attempt, slot: Slot): void {
-    const { clock } = this.#ports;
-    const until = clock.monotonicMs() + MAX_STOPPING_MS;
+  #freeOnceStopped({ share, isStream, stopsAfterMs }: Attempt, slot: Slot): void {
+    const { clock, signal } = this.#ports;
+    if (signal.aborted) return;
+    // An engine stops a stream at its next token, and answers others within this time even if it never notices.
+    const maxMs = isStream ? 0 : 2_000 * slot.queue.meanSeconds;
+    const canceledMs = clock.monotonicMs();
+    const until = canceledMs + Math.min(MAX_STOPPING_MS, Math.max(stopsAfterMs, maxMs));
     const wait = (wasStreaming: boolean): void => {
-      const cancel = clock.after(stopsAfterMs, () => {
+      const waitMs = Math.min(stopsAfterMs, until - clock.monotonicMs());
+      const cancel = clock.after(waitMs, () => {
         const isStreaming = this.#isStreaming(slot);
         if ((wasStreaming || isStreaming) && clock.monotonicMs() < until) return wait(isStreaming);
         this.#stopping.delete(slot);
-        this.#free(share, slot, false);
+        this.#free(share, slot, false, canceledMs);
       });
       this.#stopping.set(slot, cancel);
     };
     wait(this.#isStreaming(slot));
   }
 
-  /** True if the replica of this slot may be streaming a response. */
+  /** True if another request streams from the replica of this slot. */
   #isStreaming({ queue, address }: Slot): boolean {
     return [...this.#attempts.values()].some(
-      ({ mayStream, slot }) =>
-        mayStream && slot?.isFree === false && slot.queue === queue && slot.address === address,
+      ({ isStream, slot }) =>
+        isStream && slot?.isFree === false && slot.queue === queue && slot.address === address,
     );
   }
 
-  #free(share: Share, slot: Slot, hasFailed: boolean): void {
+  /** `endMs`: end of the time that counts as the duration of the request. */
+  #free(share: Share, slot: Slot, hasFailed: boolean, endMs = this.#ports.clock.monotonicMs()): void {
     if (slot.isFree) return;
     slot.isFree = true;
     const { queue, address, since } = slot;
-    const seconds = (this.#ports.clock.monotonicMs() - since) / 1_000;
+    const seconds = (endMs - since) / 1_000;
     queue.release({ share, address, seconds, hasFailed });
   }
 
   #assigned(): readonly AssignedRequest[] {
     return [...this.#attempts].flatMap(([id, { model, slot }]) =>
-      slot === undefined ? [] : [{ id, model, since: slot.since, isFree: slot.isFree }],
+      slot === undefined ? [] : [{ id, model, since: slot.since }],
     );
   }
 }

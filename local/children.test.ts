@@ -2,7 +2,7 @@ import { statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
-import { keepChild, logTail, startChild } from "./children.ts";
+import { keepChild, logTail, startChild, countEnd, NO_ENDS, restartMs } from "./children.ts";
 
 const [, entry = ""] = process.argv;
 afterEach(() => {
@@ -56,6 +56,57 @@ process.stdin.resume();`,
   expect(printed.map((line) => line.split(";")[0])).toEqual([
     ...Array.from({ length: 4 }, () => "part ended with SIGKILL, and is started again"),
     ...Array.from({ length: 2 }, () => "part ended with exit code 7, and is started again"),
-    "part ended with exit code 7 for the third time since its first start, and is not started again",
+    "part ended with exit code 7 for the third time in 5 minutes, and is not started again",
   ]);
+});
+
+const S = 1_000;
+const MINUTE = 60 * S;
+type Run = readonly [startedMs: number, endedMs: number, isKilled?: boolean];
+it.each<[string, readonly Run[], boolean]>([
+  [
+    "exits three times within 5 minutes is left",
+    [
+      [0, S],
+      [S, 2 * S],
+      [5 * MINUTE - S, 5 * MINUTE],
+    ],
+    true,
+  ],
+  [
+    "exits three times, the first one more than 5 minutes ago, is started again",
+    [
+      [0, S],
+      [2 * S, 3 * S],
+      [6 * MINUTE, 6 * MINUTE + S],
+    ],
+    false,
+  ],
+  [
+    "exits three times, after it has run for more than a minute, is started again",
+    [
+      [0, 61 * S],
+      [61 * S, 62 * S],
+      [62 * S, 63 * S],
+      [63 * S, 64 * S],
+    ],
+    false,
+  ],
+  [
+    "exits twice, and is killed three times is started again",
+    [
+      [0, S],
+      [S, 2 * S, true],
+      [2 * S, 3 * S, true],
+      [3 * S, 4 * S, true],
+      [4 * S, 5 * S],
+    ],
+    false,
+  ],
+])("a part that %s", (_, runs, isLeft) => {
+  const ends = runs.reduce(
+    (before, [startedMs, endedMs, isKilled = false]) => countEnd(before, { startedMs, endedMs, isKilled }),
+    NO_ENDS,
+  );
+  expect(restartMs(ends) === undefined).toBe(isLeft);
 });

@@ -62,6 +62,8 @@ export type KeptProgram = Omit<ChildProgram, "restart" | "isKilled">;
 /** A part that has exited so often, and has never run for a minute, will not come right by another start. */
 const MAX_EXITS = 3;
 const MINUTE_MS = 60_000;
+/** Those before are forgotten. */
+const EXITS_MS = 5 * MINUTE_MS;
 /** The first end, and the first one after a minute, restarts it at once. */
 const RESTARTS = { firstMs: 250, capMs: 10_000 };
 
@@ -79,14 +81,13 @@ export function keepChild(
   const stopping = new AbortController();
   const { signal } = stopping;
   const keep = async (): Promise<string> => {
-    for (let ends: Ends = { inARow: 0, exits: 0, hasRun: false }; ; ) {
+    for (let ends = NO_ENDS; ; ) {
       const startedMs = performance.now();
       const exit = await child.ended;
       if (signal.aborted) return exit;
-      ends = countEnd(ends, performance.now() - startedMs, child.isKilled());
+      ends = countEnd(ends, { startedMs, endedMs: performance.now(), isKilled: child.isKilled() });
       const waitMs = restartMs(ends);
-      const next =
-        waitMs === undefined ? " for the third time since its first start, and is not" : ", and is";
+      const next = waitMs === undefined ? " for the third time in 5 minutes, and is not" : ", and is";
       print(`${exit}${next} started again; its log: ${logFile}`);
       if (waitMs === undefined || !(await paused(waitMs, signal))) return exit;
       child = startChild(name, args, logFile);
@@ -109,24 +110,33 @@ export function keepChild(
 interface Ends {
   /** Without a minute between two. */
   readonly inARow: number;
-  /** Those of its own accord. */
-  readonly exits: number;
+  /** Monotonic times of the latest ones of its own accord. */
+  readonly exits: readonly number[];
   /** For a minute. */
   readonly hasRun: boolean;
 }
 
-function countEnd({ inARow, exits, hasRun }: Ends, ranMs: number, isKilled: boolean): Ends {
-  const isLong = ranMs > MINUTE_MS;
+export const NO_ENDS: Ends = { inARow: 0, exits: [], hasRun: false };
+
+interface End {
+  readonly startedMs: number;
+  readonly endedMs: number;
+  readonly isKilled: boolean;
+}
+
+export function countEnd({ inARow, exits, hasRun }: Ends, { startedMs, endedMs, isKilled }: End): Ends {
+  const isLong = endedMs - startedMs > MINUTE_MS;
+  const recent = exits.filter((at) => endedMs - at <= EXITS_MS);
   return {
     inARow: isLong ? 1 : inARow + 1,
-    exits: isKilled ? exits : exits + 1,
+    exits: isKilled ? recent : [...recent, endedMs],
     hasRun: hasRun || isLong,
   };
 }
 
 /** Undefined if the part is left. */
-function restartMs({ exits, hasRun, inARow }: Ends): number | undefined {
-  if (exits >= MAX_EXITS && !hasRun) return undefined;
+export function restartMs({ exits, hasRun, inARow }: Ends): number | undefined {
+  if (exits.length >= MAX_EXITS && !hasRun) return undefined;
   return inARow === 1 ? 0 : backoffMs(inARow - 1, RESTARTS);
 }
 

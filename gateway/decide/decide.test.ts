@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Authentication } from "../keys/authentication.ts";
@@ -70,7 +70,8 @@ function rig({
     answered: () => undefined,
     ended: (id) => void ended.push(id),
   };
-  const requests = new Requests({ queues, limits, bodies, onAdmitted: () => {}, clock });
+  const { signal } = new AbortController();
+  const requests = new Requests({ queues, limits, bodies, onAdmitted: () => {}, clock, signal });
   const decider = new Decider({
     models,
     queues,
@@ -345,32 +346,43 @@ test("a full queue asks clients to retry after at most 60 s, which their librari
 });
 
 test("a question that Envoy repeats does not wait for its own slot", async () => {
-  const { ask, requests, ended } = rig();
+  const { ask, queues, ended } = rig();
   expect((await ask()).at).toBe("granted");
   expect((await ask()).at).toBe("granted");
-  expect(requests.inFlight).toBe(1);
+  expect(queues.get("apps/chat")?.inFlight).toBe(1);
   expect(ended).toEqual(["r1/1"]);
 });
 
 test("an answer that does not reach Envoy frees its slot, also if the client left before the question was read", async () => {
-  const { requests, ask, ended } = rig();
+  const { queues, ask, ended } = rig();
   const gone = AbortSignal.abort();
   expect(await ask({ signal: gone })).toEqual({ at: "left" });
-  expect(requests.inFlight).toBe(0);
+  expect(queues.get("apps/chat")?.inFlight).toBe(0);
   const asked = new AbortController();
   expect(await ask({ id: "r2", signal: asked.signal })).toMatchObject({ at: "granted" });
   asked.abort();
-  expect(requests.inFlight).toBe(0);
+  expect(queues.get("apps/chat")?.inFlight).toBe(0);
   expect(ended).toEqual(["r2/1"]);
 });
 
-test("the lost answer to an earlier question about a request leaves the slot of the later one", async () => {
+test.each([
+  [true, true],
+  [false, false],
+  [undefined, false],
+])("a body with isStream %s counts as a stream: %s", async (isStream, expected) => {
   const { requests, ask } = rig();
+  const start = vi.spyOn(requests, "start");
+  await ask({ isStream });
+  expect(start).toHaveBeenCalledWith(expect.objectContaining({ isStream: expected }));
+});
+
+test("the lost answer to an earlier question about a request leaves the slot of the later one", async () => {
+  const { queues, ask } = rig();
   const first = new AbortController();
   await ask({ signal: first.signal });
   expect(await ask()).toMatchObject({ at: "granted" });
   first.abort();
-  expect(requests.inFlight).toBe(1);
+  expect(queues.get("apps/chat")?.inFlight).toBe(1);
 });
 
 test("large bodies of one key wait for each other, and count by their size once they are there", async () => {

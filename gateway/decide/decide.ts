@@ -13,16 +13,7 @@ import type { ModelQueues } from "../queue/queues.ts";
 import type { Requests, StartResult } from "../requests.ts";
 import { readTraceParent } from "../telemetry/span.ts";
 import { encodeAssignment } from "./assignment.ts";
-import {
-  type Call,
-  type CheckedRequest,
-  DEFAULT_WAIT_SECONDS,
-  INFERENCE_PATHS,
-  promptPrefix,
-  readCall,
-  readPath,
-  readWaitSeconds,
-} from "./call.ts";
+import { type Call, type CheckedRequest, DEFAULT_WAIT_SECONDS, INFERENCE_PATHS, promptPrefix, readCall, readPath, readWaitSeconds } from "./call.ts";
 import type { Dialect, Refusal } from "./dialect.ts";
 import { permissionsOf, resolveServedModel } from "./resolve.ts";
 
@@ -180,7 +171,7 @@ export class Decider {
   }
 
   #start(
-    { id, headers, bodyStart, isStream, signal }: Question,
+    { id, headers, bodyStart, isStream = false, signal }: Question,
     caller: Authenticated,
     model: ServedModel,
     waitSeconds: number,
@@ -197,8 +188,7 @@ export class Decider {
     const affinity =
       session !== undefined || model.prefersPrefix ? prefix && `${caller.id}\0${prefix}` : undefined;
     const deadlineMs = clock.monotonicMs() + waitSeconds * 1_000;
-    const mayStream = isStream !== false;
-    return requests.start({ id, caller, model, share, affinity, mayStream, deadlineMs, signal });
+    return requests.start({ id, caller, model, share, affinity, isStream, deadlineMs, signal });
   }
 }
 

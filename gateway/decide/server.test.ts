@@ -190,7 +190,14 @@ async function serveModels(socket: string, engine: Engine, signal: AbortSignal):
   const decider = new Decider({
     models,
     queues,
-    requests: new Requests({ queues, limits, bodies, onAdmitted: () => {}, clock }),
+    requests: new Requests({
+      queues,
+      limits,
+      bodies,
+      onAdmitted: () => {},
+      clock,
+      signal: new AbortController().signal,
+    }),
     authenticate,
     bodies,
     engineKey: async () => undefined,

@@ -30,7 +30,7 @@ export interface FollowedFile {
 }
 
 const CHUNK_BYTES = 256 * 1024;
-/** Time between two reads of a busy file: one costs as much as a decision, and nothing waits for a line but what it counts. */
+/** Time between two reads of a busy file: one costs as much as a decision. For a line wait its tokens, and the slot of a request that failed. */
 const PAUSE_MS = 50;
 /** For file systems that do not report changes. */
 const RECHECK_MS = 1_000;

@@ -11,15 +11,7 @@ import { until } from "../../../test/bed/until.ts";
 import { keepLines } from "../../../test/fixtures/log-lines.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { manualClock } from "../../testing/manual-clock.ts";
-import {
-  type EnvoyBed,
-  JSON_TYPE,
-  send,
-  serve,
-  startEngine,
-  startEnvoyBed,
-  startServer,
-} from "./fixtures/envoy-bed.ts";
+import { type EnvoyBed, JSON_TYPE, send, serve, startEngine, startEnvoyBed, startServer } from "./fixtures/envoy-bed.ts";
 import { createHeldPort } from "./held-port.ts";
 
 const QUICK = { everyMs: 5, timeoutMs: 20_000 } as const;
@@ -169,6 +161,24 @@ describeUnless(isLinux ? undefined : "only Linux can hold a port", "a held port"
     expect(envoy.received).toHaveLength(2);
   });
 
+  it.each(["end", "resetAndDestroy"] as const)(
+    "drops the connection of a client that leaves by %s",
+    async (leave) => {
+      await using folder = await temporaryFolder();
+      using on = await open(folder.path);
+      const client = connect(on.port, "127.0.0.1");
+      await once(client, "connect");
+      client.write("GET /left HTTP/1.1\r\n\r\n");
+      const closed = once(client, "close");
+      client[leave]();
+      await closed;
+      const other = send(on.port, "/stays");
+      await using envoy = await startServer(on.passTo, ({ path: body }) => ({ body }));
+      await on.advanceUntil(isSettled(other));
+      expect(envoy.received.map(({ path: received }) => received)).toEqual(["/stays"]);
+    },
+  );
+
   it("closes a connection for TLS without a response", async () => {
     await using folder = await temporaryFolder();
     using on = await open(folder.path, false);
@@ -178,21 +188,33 @@ describeUnless(isLinux ? undefined : "only Linux can hold a port", "a held port"
     await closed;
   });
 
-  it("closes connections of an address that it leaves, and refuses others once it is released", async () => {
+  it("passes connections of an address that it leaves, closes them if it leaves for loopback, and refuses others once it is released", async () => {
     await using folder = await temporaryFolder();
     using on = await open(folder.path);
-    const call = send(on.port, "/");
-    await once(
-      connect(on.port, "127.0.0.1").on("error", () => {}),
-      "connect",
-    );
-    const [closed] = await Promise.all([
-      call.catch((error: unknown) => error),
-      on.held.hold({ address: "0.0.0.0", port: on.port }),
-    ]);
-    expect(closed).toBeInstanceOf(Error);
-    on.held.release();
-    await expect(send(on.port, "/")).rejects.toThrow(/ECONNREFUSED/);
+    const { held, port } = on;
+    const asked = Promise.withResolvers<void>();
+    const finish = Promise.withResolvers<void>();
+    const joined = send(port, "/joined");
+    const envoy = await startServer(on.passTo, async ({ path: body }) => {
+      asked.resolve();
+      await finish.promise;
+      return { body };
+    });
+    await on.advanceUntil(isSettled(asked.promise));
+    await held.hold({ address: "0.0.0.0", port });
+    finish.resolve();
+    expect((await joined).text).toBe("/joined");
+    await envoy[Symbol.asyncDispose]();
+    const left = send(port, "/left").catch((error: unknown) => error);
+    const later = connect(port, "127.0.0.1").on("error", () => {});
+    await once(later, "connect");
+    await held.hold({ address: "127.0.0.1", port });
+    expect(await left).toBeInstanceOf(Error);
+    const holding = held.hold({ address: "0.0.0.0", port });
+    held.release();
+    await holding;
+    await held.hold({ address: "127.0.0.1", port });
+    await expect(send(port, "/")).rejects.toThrow(/ECONNREFUSED/);
   });
 });
 

@@ -4,6 +4,7 @@ import { createConnection, createServer, isIPv4, type Server, type Socket } from
 import { explainListenError } from "../../../src/http/listener.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { ListenAddress } from "../types.ts";
+import { isLoopback } from "../../../src/http/loopback.ts";
 
 export interface HeldPortOptions {
   /** Socket of Envoy's second listener, on which a connection has one request. */
@@ -18,17 +19,19 @@ export interface HeldPortOptions {
 
 export interface HeldPort {
   /**
-   * Holds this address and no other one, and closes the connections of the other one. Where the system cannot, connections are
-   * refused while Envoy restarts.
+   * Holds this address and no other one, unless the port is released. Connections of another address continue, except if this one
+   * is loopback. Where the system cannot, connections are refused while Envoy restarts.
    */
   readonly hold: (listen: ListenAddress) => Promise<void>;
   /** Throws PortTaken if the port is not held, and another program has it. */
   readonly requireFree: () => Promise<void>;
-  /** Refuses new connections. Those that it has accepted continue. */
+  /** Refuses new connections for good. Those that it has accepted continue. */
   readonly release: () => void;
 }
 
 const MAX_CONNECTIONS = 4_096;
+/** Read of a connection that waits. With more to read, it is not seen whether its client leaves. */
+const READ_BYTES = 16 << 10;
 const RETRY_MS = 20;
 /** The kubelet waits for 10 s before the second restart of a container. */
 const WAIT_MS = 30_000;
@@ -67,12 +70,14 @@ export function createHeldPort(options: HeldPortOptions): HeldPort {
   const open = new Set<Socket>();
   let server: Server | undefined;
   let held: ListenAddress | undefined;
-  const release = (): void => {
+  let isReleased = false;
+  const close = (): void => {
     server?.close();
     server = undefined;
   };
   const closeAll = (): void => {
-    release();
+    isReleased = true;
+    close();
     for (const socket of open) socket.destroy();
   };
   const pass = createPass(options);
@@ -85,11 +90,12 @@ export function createHeldPort(options: HeldPortOptions): HeldPort {
   signal.addEventListener("abort", closeAll, { once: true });
   return {
     hold: async (listen) => {
-      closeAll();
-      held = listen;
+      close();
       const { address, port } = listen;
-      if (!isIPv4(address)) return;
-      const next = createServer({ allowHalfOpen: true, pauseOnConnect: true }, accept).unref();
+      if (isLoopback(address)) for (const socket of open) socket.destroy();
+      held = listen;
+      if (isReleased || !isIPv4(address)) return;
+      const next = createServer({ allowHalfOpen: true }, accept).unref();
       next.maxConnections = MAX_CONNECTIONS;
       try {
         await once(next.listen({ host: `::ffff:${address}`, port, reusePort: true }), "listening");
@@ -103,12 +109,15 @@ export function createHeldPort(options: HeldPortOptions): HeldPort {
       // For example, too many files are open. The client connects again.
       next.on("error", () => {});
       server = next;
-      if (signal.aborted) closeAll();
+      if (isReleased) close();
     },
     requireFree: async () => {
       if (server === undefined && held !== undefined) await requireFree(held);
     },
-    release,
+    release: () => {
+      isReleased = true;
+      close();
+    },
   };
 }
 
@@ -136,20 +145,41 @@ function createPass({ passTo, isPlain, clock, signal }: HeldPortOptions): (clien
     return envoy !== undefined;
   };
   return async (client) => {
+    const stopReading = readWhileWaiting(client);
     const deadline = clock.monotonicMs() + WAIT_MS;
     while (!client.destroyed && !signal.aborted && clock.monotonicMs() < deadline) {
       attempt ??= listens().finally(() => {
         attempt = undefined;
       });
       const envoy = (await attempt) ? await connectTo(passTo) : undefined;
-      if (envoy !== undefined) return join(client, envoy);
+      if (envoy === undefined) continue;
+      envoy.write(stopReading());
+      return client.destroyed ? void envoy.destroy() : join(client, envoy);
     }
+    stopReading();
     if (isPlain && !client.destroyed) {
       // A response before the end of the request would be reset.
       client.resume().end(UNAVAILABLE);
       await pause(LAST_MS);
     }
     client.destroy();
+  };
+}
+
+/** Destroys the connection of a client that leaves. The result stops it, and returns what was read. */
+function readWhileWaiting(client: Socket): () => Buffer {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const keep = (chunk: Buffer): void => {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size >= READ_BYTES) client.pause();
+  };
+  const leave = (): void => void client.destroy();
+  client.on("data", keep).on("end", leave);
+  return () => {
+    client.off("data", keep).off("end", leave).pause();
+    return Buffer.concat(chunks);
   };
 }
 

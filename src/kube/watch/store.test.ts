@@ -11,7 +11,7 @@ test("objects share the fields that their managers own, where they are the same"
   expect(fields({ "f:status": {} })).toEqual({ "f:status": {} });
 });
 
-test("nodes share the images that they have in common", () => {
+test("nodes share the images that they have in common, also where a cluster has thousands", () => {
   const slim = createSlimmer();
   const image = (name: string) => ({ names: [`registry.example.com/${name}:v1`], sizeBytes: 1e8 });
   const imagesOf = (...names: string[]) => {
@@ -23,6 +23,8 @@ test("nodes share the images that they have in common", () => {
   const second = imagesOf("two", "three");
   expect(second).toEqual([image("two"), image("three")]);
   expect(second[0]).toBe(first[1]);
+  for (let index = 0; index < 5_000; index += 1) imagesOf(`other-${index}`);
+  expect(imagesOf("two")[0]).toBe(first[1]);
 });
 
 test("long annotations of others are dropped, those of Metalbridge and short ones are kept", () => {

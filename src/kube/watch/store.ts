@@ -54,8 +54,10 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
   return { get: (key) => objects.get(key), list: () => [...objects.values()], put, drop, replaceAll };
 }
 
-/** Maximum number of shared parts in memory; the objects of a kind have only a few field sets, and the nodes of a cluster few images. */
-const MAX_SHARED = 1_000;
+/** Maximum number of shared parts in memory. The objects of a kind have only a few field sets, which are large. */
+const MAX_FIELD_SETS = 1_000;
+/** Those on the nodes of a cluster are small, and may be thousands. */
+const MAX_IMAGES = 20_000;
 
 /** Maximum length of stored annotations of other programs, which may add 256 KiB to each object. */
 const MAX_FOREIGN_ANNOTATION = 4_096;
@@ -63,7 +65,7 @@ const OWN = /(^|\.)metalbridge\.dev\//;
 
 /** For the objects of one kind, as they arrive: removes data that no part reads, and shares what they have in common. */
 export function createSlimmer<T extends KubeObject>(): (object: T) => T {
-  const [fieldsOf, imageOf] = [createSharing(), createSharing()];
+  const [fieldsOf, imageOf] = [createSharing(MAX_FIELD_SETS), createSharing(MAX_IMAGES)];
   return (object: T & { readonly status?: { images?: readonly unknown[] } }) => {
     const { annotations = {} } = object.metadata;
     for (const [name, value] of Object.entries(annotations))
@@ -77,11 +79,11 @@ export function createSlimmer<T extends KubeObject>(): (object: T) => T {
 }
 
 /** The field sets of managers take a third of an object's memory, the images on a Node half of it. They are the same in nearly all objects of a kind, so each is kept once. */
-function createSharing(): (part: unknown) => unknown {
+function createSharing(max: number): (part: unknown) => unknown {
   const parts = new Map<string, unknown>();
   return (part) => {
     const text = JSON.stringify(part);
-    if (parts.size >= MAX_SHARED) parts.clear();
+    if (parts.size >= max) parts.clear();
     if (!parts.has(text)) parts.set(text, part);
     return parts.get(text);
   };
