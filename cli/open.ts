@@ -1,29 +1,26 @@
 /** `metalbridge open`: forwards a port on this machine to the ready engines of a service. */
 
-import { connect, createServer, type Server, type Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import type { Command } from "commander";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import type { KeyedCertificate } from "../src/crypto/certificate.ts";
 import { explainListenError } from "../src/http/listener.ts";
 import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
 import type { EndpointSlice } from "../src/kube/objects.ts";
-import { connectPinned } from "../src/kube/remote/pinned-connection.ts";
 import { errorMessage } from "../src/util/error-message.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parsePort, parseServiceName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
-import { clientOf, readyEndpoints, type ServerEndpoint, slicesOf } from "./endpoint/target.ts";
+import { readyEndpoints, type ServerEndpoint, slicesOf } from "./endpoint/target.ts";
 import { wakeService } from "./endpoint/wake.ts";
 import { printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
+import { type Connect, createConnector } from "./endpoint/connector.ts";
 
 interface Flags extends ClusterFlags {
   readonly port?: number;
 }
-
-const CONNECT_MS = 10_000;
 
 /** Options and action of the verb. */
 export function configureOpen(command: Command): void {
@@ -49,7 +46,7 @@ async function open(name: string, flags: Flags): Promise<void> {
         if (endpoints.length === 0) wake();
         return endpoints;
       },
-      createSealedConnector(cluster),
+      createConnector(cluster),
     );
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
@@ -94,27 +91,6 @@ function countOf({ metadata, spec }: InferenceService, count: number): string {
   return `${count} ready ${count === 1 ? "endpoint" : "endpoints"}`;
 }
 
-/** Connects to an endpoint, and calls back once requests may be sent; without a socket, if none can be sent. */
-type Connect = (endpoint: ServerEndpoint, done: (engine: Socket | undefined) => void) => void;
-
-/** Reads the certificate for sealed endpoints with the first connection, and says once if that fails. */
-function createSealedConnector(cluster: Cluster): Connect {
-  let reading: Promise<KeyedCertificate | undefined> | undefined;
-  return (endpoint, done) => {
-    const { address: host, port, fingerprints } = endpoint;
-    if (fingerprints === undefined) return done(connect({ host, port, timeout: CONNECT_MS }));
-    reading ??= clientOf(cluster, [endpoint]).catch((error: unknown) => {
-      printNote(errorMessage(error));
-      return undefined;
-    });
-    void reading.then((client) => {
-      if (client === undefined) return done(undefined);
-      const identity = { ...client, timeoutMs: CONNECT_MS };
-      connectPinned({ host, port, fingerprints }, identity, (_, engine) => done(engine));
-    });
-  };
-}
-
 /** Forwards each connection to the next endpoint, byte for byte. Rejects with PortTaken or ListenFailed. */
 function listen(
   port: number,
@@ -127,7 +103,13 @@ function listen(
     const endpoint = ready[turn++ % Math.max(1, ready.length)];
     if (endpoint === undefined) return void client.destroy();
     client.on("error", () => client.destroy());
-    connectTo(endpoint, (engine) => (engine === undefined ? void client.destroy() : join(client, engine)));
+    connectTo(endpoint, (engine) => {
+      if (engine === undefined || client.destroyed) {
+        client.destroy();
+        return void engine?.destroy();
+      }
+      join(client, engine);
+    });
   });
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(explainListenError(error, "127.0.0.1", port)));

@@ -1,12 +1,16 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer, type RequestListener, type Server, request } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { createTestAuthority, whyNoAuthority } from "../../test/fixtures/test-authority.ts";
 import { newAgent, readJsonResponse, streamEvents } from "./request.ts";
 import type { EndpointTarget } from "./target.ts";
+import { X509Certificate } from "node:crypto";
+import { createServer as createTlsSocketServer } from "node:tls";
+import { createCertificate } from "../../src/crypto/certificate.ts";
+import { fingerprintOfCertificate } from "../../src/kube/remote/fingerprint.ts";
 
 const signal = new AbortController().signal;
 
@@ -105,3 +109,68 @@ test.skipIf(whyNoAuthority() !== undefined)(
     authority.remove();
   },
 );
+
+function createIdentity(name: string) {
+  const keyed = createCertificate({ name });
+  return { ...keyed, fingerprint: fingerprintOfCertificate(new X509Certificate(keyed.cert)) };
+}
+
+/** A sealed host, which keeps what it is sent. */
+async function startSealedHost(address: string) {
+  const { key, cert, fingerprint } = createIdentity("mac-1");
+  const refusals: unknown[] = [];
+  let received = "";
+  const server = createTlsSocketServer(
+    { key, cert, requestCert: true, rejectUnauthorized: false },
+    (socket) => {
+      socket.on("error", () => undefined);
+      socket.on("data", (chunk) => {
+        received += chunk;
+        socket.end('HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n{"a":1}');
+      });
+    },
+  );
+  server.on("tlsClientError", (error: NodeJS.ErrnoException) => refusals.push(error.code));
+  server.listen(0, address);
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return { server, port, fingerprint, refusals, received: () => received };
+}
+
+test.each([
+  ["127.0.0.1", "127.0.0.1"],
+  ["::1", "::1"],
+  ["::1", "0:0:0:0:0:0:0:1"],
+])("a sealed host on %s is asked at %s, if it has the certificate of its Host", async (listened, address) => {
+  const host = await startSealedHost(listened);
+  const { port, fingerprint } = host;
+  const callWith = (...fingerprints: readonly string[]) => {
+    const endpoint = { address, port, fingerprints };
+    const target = {
+      endpoints: [endpoint],
+      model: "chat",
+      apiKey: "secret",
+      client: createIdentity("client"),
+    };
+    return { target, endpoint, path: "/v1/x", body: { model: "chat" }, signal };
+  };
+  const other = createIdentity("mac-2").fingerprint;
+  await expect(readJsonResponse(callWith(other))).rejects.toMatchObject({
+    code: "NoAnswer",
+    message: expect.stringContaining("another certificate"),
+  });
+  expect([host.received(), host.refusals]).toEqual(["", []]);
+  expect(await readJsonResponse(callWith(other, fingerprint))).toEqual({ a: 1 });
+  expect(host.received()).toContain("authorization: Bearer secret");
+  host.server.close();
+});
+
+test("nothing is sent by an agent for sealed endpoints that is not given the endpoint", async () => {
+  const server = createServer(answers);
+  const call = await callOf(server, { client: createIdentity("client") });
+  expect(await readJsonResponse(call)).toEqual({ a: 1 });
+  const { port } = call.endpoint;
+  expect(() => request({ host: "127.0.0.1", port, agent: newAgent(call.target) })).toThrow(/its endpoint/);
+  server.closeAllConnections();
+  server.close();
+});

@@ -1,5 +1,5 @@
 /** Sends a request to an engine and reads the response as a stream or as JSON. */
-import { Agent, type ClientRequestArgs, type IncomingMessage, request } from "node:http";
+import { Agent, type ClientRequestArgs, type IncomingMessage, request, type RequestOptions } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import type { Duplex } from "node:stream";
 import { createParser } from "eventsource-parser";
@@ -29,33 +29,34 @@ const CONNECT_MS = 10_000;
 
 /** Reuses connections for the requests that share it. */
 export function newAgent(target: EndpointTarget): Agent {
-  if (target.client !== undefined) return new SealedAgent(target.client, target.endpoints);
+  if (target.client !== undefined) return new SealedAgent(target.client);
   return target.tls === undefined ? new Agent({ keepAlive: true }) : new TlsAgent({ keepAlive: true });
+}
+
+interface CallOptions extends RequestOptions {
+  /** The agent gets it as it is: the host of the URL may be another notation of its address. */
+  readonly endpoint: ServerEndpoint;
 }
 
 /** Sends requests to sealed endpoints over TLS, and to others in plain HTTP. */
 class SealedAgent extends Agent {
   readonly #client: KeyedCertificate;
-  readonly #endpoints: EndpointTarget["endpoints"];
 
-  constructor(client: KeyedCertificate, endpoints: EndpointTarget["endpoints"]) {
+  constructor(client: KeyedCertificate) {
     super({ keepAlive: true });
     this.#client = client;
-    this.#endpoints = endpoints;
   }
 
   override createConnection(
-    options: ClientRequestArgs,
+    options: ClientRequestArgs & Partial<CallOptions>,
     done?: (error: Error | null, socket: Duplex) => void,
   ): Duplex | null | undefined {
-    const { port } = options;
-    const host = options.host ?? "";
-    const endpoint = this.#endpoints.find((one) => one.address === host && one.port === Number(port));
-    if (endpoint?.fingerprints === undefined) return super.createConnection(options, done);
-    const server = { host, port: endpoint.port, fingerprints: endpoint.fingerprints };
-    connectPinned(server, { ...this.#client, timeoutMs: CONNECT_MS }, (error, socket) =>
-      done?.(error, socket),
-    );
+    const { endpoint } = options;
+    if (endpoint === undefined) throw new Error("a request without its endpoint, which may be sealed");
+    const { address: host, port, fingerprints } = endpoint;
+    if (fingerprints === undefined) return super.createConnection(options, done);
+    const identity = { ...this.#client, timeoutMs: CONNECT_MS };
+    connectPinned({ host, port, fingerprints }, identity, (error, socket) => done?.(error, socket));
     return undefined;
   }
 }
@@ -101,8 +102,9 @@ function open(call: EndpointCall): Promise<IncomingMessage> {
   const text = body === undefined ? "" : JSON.stringify(body);
   return new Promise((resolve, reject) => {
     const url = urlOf(target, { ...endpoint, fingerprints: undefined });
-    const outgoing = (tls === undefined ? request : tlsRequest)(`${url}${path}`, {
+    const options: CallOptions = {
       ...tls,
+      endpoint,
       method: body === undefined ? "GET" : "POST",
       signal,
       agent,
@@ -111,7 +113,8 @@ function open(call: EndpointCall): Promise<IncomingMessage> {
         "content-length": Buffer.byteLength(text),
         ...(target.apiKey === undefined ? {} : { authorization: `Bearer ${target.apiKey}` }),
       },
-    });
+    };
+    const outgoing = (tls === undefined ? request : tlsRequest)(`${url}${path}`, options);
     outgoing.once("error", (error) => {
       // The engine closed an idle connection just as it was reused, so it has not processed the request.
       if (outgoing.reusedSocket && !signal.aborted)

@@ -2,13 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
-import {
-  ANNOTATION_FINGERPRINTS,
-  LABEL_HOST,
-  LABEL_SERVICE,
-  NAMESPACE_SYSTEM,
-  SECRET_TRANSPORT,
-} from "../../src/api/group.ts";
+import { ANNOTATION_FINGERPRINTS, LABEL_HOST, LABEL_SERVICE, NAMESPACE_SYSTEM, SECRET_TRANSPORT } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
 import type { KeyedCertificate } from "../../src/crypto/certificate.ts";
@@ -143,7 +137,7 @@ function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
  * who may not read it.
  */
 export async function clientOf(
-  cluster: Cluster,
+  cluster: Pick<Cluster, "client">,
   endpoints: readonly ServerEndpoint[],
 ): Promise<KeyedCertificate | undefined> {
   if (!endpoints.some(({ fingerprints }) => fingerprints !== undefined)) return undefined;
@@ -190,7 +184,7 @@ async function tlsOf(
 }
 
 async function readSecret(
-  { client }: Cluster,
+  { client }: Pick<Cluster, "client">,
   namespace: string | undefined,
   name: string,
 ): Promise<Readonly<Record<string, string>>> {

@@ -152,6 +152,13 @@ test("usable probe settings, and those that are null, are not named", () => {
   expect(unhonoredFields(spec({ probeOverrides: { startup } }), "Hosts", "llamacpp")).toEqual([]);
 });
 
+test.each<[string, readonly string[]]>([
+  ["Sealed", ["spec.endpoint.transport"]],
+  ["Direct", []],
+])("on Linux the transport %s names %j", (transport, named) => {
+  expect(unhonoredFields(spec({ endpoint: { transport } }), "Pods", "vllm")).toEqual(named);
+});
+
 test("on Linux the choice of hosts is named", () => {
   expect(unhonoredFields(spec({ placement: { hosts: ["mac-1"] } }), "Pods", "vllm")).toEqual([
     "spec.placement",

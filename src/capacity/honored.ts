@@ -105,7 +105,7 @@ function inPods(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     ...NOT_IMPLEMENTED.filter((field) => isSet(spec, field)),
     ...(spec.group === undefined ? [] : NOT_IN_GROUPS.filter((field) => isSet(spec, field))),
     ...(endpoint.gate === undefined || endpoint.gate === "Auto" ? [] : ["endpoint.gate"]),
-    ...(endpoint.transport === undefined ? [] : ["endpoint.transport"]),
+    ...(endpoint.transport === "Sealed" ? ["endpoint.transport"] : []),
     ...unhonoredRoles(spec, honored),
     ...(unhonoredParts?.(spec) ?? []),
     ...ownKeys("podLabels", podLabels),

@@ -89,6 +89,7 @@ const READERS: Readonly<Record<string, (given: Given) => unknown>> = {
     planScaler({
       ...{ service: reported(given), on: "Hosts", runtime: "llamacpp", gauges: undefined, hasKEDA: false },
       settings: { externalMetrics: "ours", loadEndpoint: undefined },
+      defaultTransport: "Direct",
     }),
   "kube-scheduler's extender": (given) => {
     const pod = {

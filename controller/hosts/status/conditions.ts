@@ -2,14 +2,7 @@
 import { type Condition, type ConditionUpdate, withConditions } from "../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../src/engines/registry.ts";
 import { rejectedCondition } from "../../frame/apply/rejection.ts";
-import {
-  honoredCondition,
-  isMoving,
-  isReadingModel,
-  type PhaseStatus,
-  readiness,
-  unresolved,
-} from "../../frame/service/phase.ts";
+import { honoredCondition, isMoving, isReadingModel, type PhaseStatus, readiness, unresolved } from "../../frame/service/phase.ts";
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { hasLostReplicas, readyReplicasText } from "./phase.ts";
 import { revisionProgressOf } from "./progress.ts";
@@ -99,9 +92,17 @@ function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): Con
   const type = "KeyRequired";
   const open = observed.replicas.filter(({ spec }) => spec.template.auth === undefined);
   if (observed.service.spec.auth === undefined || open.length > 0) {
+    const isSealed =
+      resolution.at !== "blocked" &&
+      [resolution.template, ...open.map(({ spec }) => spec.template)].every(
+        ({ transport }) => transport === "Sealed",
+      );
+    const clients = isSealed
+      ? "of the gateway or the Service"
+      : "that reaches the Service or a replica's port";
     const message =
       observed.service.spec.auth === undefined
-        ? "any client that reaches the Service or a replica's port can use the model; set spec.auth to require a key"
+        ? `any client ${clients} can use the model; set spec.auth to require a key`
         : `replicas of an older revision need no key, until the rollout has replaced them: ${open.map(({ metadata }) => metadata.name).join(", ")}`;
     return { type, status: "False", reason: "NoAuth", message };
   }

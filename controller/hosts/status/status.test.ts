@@ -274,6 +274,9 @@ test("a condition reports what clients reach without a key", () => {
   };
   const auth = { secretRef: { name: "keys" } };
   expect(keyRequired({ phases: ["Ready"] })).toMatch(/^False NoAuth: any client that reaches the Service /);
+  const sealed = { spec: { endpoint: { transport: "Sealed" } } };
+  expect(keyRequired(sealed)).toMatch(/^False NoAuth: any client of the gateway or the Service can use /);
+  expect(keyRequired({ ...sealed, phases: ["Ready"] })).toMatch(/^False NoAuth: any client that reaches /);
   expect(keyRequired({ spec: { auth }, phases: ["Ready"] })).toBe(
     "False NoAuth: replicas of an older revision need no key, until the rollout has replaced them: chat-0-aa",
   );

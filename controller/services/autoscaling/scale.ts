@@ -15,10 +15,12 @@ import type { ControllerPorts } from "../../frame/ports.ts";
 import { type AutoscalingSettings, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
 import type { LiveService } from "../../frame/service/path.ts";
 import { type LoadGauges, planScaler, type ScalerPlan } from "./scaler.ts";
+import type { SealedTransport } from "../../frame/service/transport.ts";
 
 export interface ScalingPorts extends ControllerPorts {
   /** Read in each pass, because another adapter may take external.metrics.k8s.io. */
   readonly autoscaling: () => AutoscalingSettings;
+  readonly transport: Pick<SealedTransport, "byDefault">;
 }
 
 export interface ScalingPlan {
@@ -46,6 +48,7 @@ export function planScaling(
         runtime,
         gauges: loadGaugesOf(runtime, live),
         settings: ports.autoscaling(),
+        defaultTransport: ports.transport.byDefault,
         hasKEDA: ports.watches.scaledObjects.isSynced(),
       })
     : undefined;

@@ -15,7 +15,16 @@ function input(spec: object, rest: Partial<ScalerInput> = {}): ScalerInput {
     spec: { modelRef: "m", ...spec },
   });
   const settings = { externalMetrics: "ours", loadEndpoint } as const;
-  return { service, on: "Hosts", runtime: "llamacpp", gauges: undefined, settings, hasKEDA: true, ...rest };
+  return {
+    service,
+    settings,
+    on: "Hosts",
+    runtime: "llamacpp",
+    gauges: undefined,
+    hasKEDA: true,
+    defaultTransport: "Direct",
+    ...rest,
+  };
 }
 
 const scaled = (autoscaling: object, rest?: Partial<ScalerInput>) =>
@@ -120,12 +129,13 @@ test.each([
 });
 
 test("on hosts, a program needs the gate, or metrics of the user", () => {
-  const plan = (spec: object) =>
-    planScaler(input({ ...spec, autoscaling: { maxReplicas: 3 } }, { runtime: "generic" }));
-  expect(plan({})).toMatchObject({
-    code: "AutoscalingWithoutMetric",
-    message: expect.stringContaining("gate"),
-  });
+  const plan = (spec: object, rest: Partial<ScalerInput> = {}) =>
+    planScaler(input({ ...spec, autoscaling: { maxReplicas: 3 } }, { runtime: "generic", ...rest }));
+  const needsGate = { code: "AutoscalingWithoutMetric", message: expect.stringContaining("gate") };
+  expect(plan({})).toMatchObject(needsGate);
+  const defaultTransport = "Sealed";
+  expect(metricsOf(plan({}, { defaultTransport }))).toEqual(external("2"));
+  expect(plan({ endpoint: { transport: "Direct" } }, { defaultTransport })).toMatchObject(needsGate);
   expect(metricsOf(plan({ endpoint: { gate: "Always" } }))).toEqual(external("2"));
   expect(metricsOf(planScaler(input({ autoscaling: { maxReplicas: 3 } }, { runtime: undefined })))).toEqual(
     external("2"),
@@ -159,6 +169,7 @@ test("a service without metrics is scaled by the trigger of its configuration", 
   const own = { autoscalers: [], scaledObjects: [] };
   const ports = {
     autoscaling: () => ({ externalMetrics: "ours" }),
+    transport: { byDefault: "Direct" },
     watches: { scaledObjects: { isSynced: () => false } },
   };
   const { steps } = planScaling(ports as never, { service, backend, own } as never, {

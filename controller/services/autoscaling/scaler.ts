@@ -10,12 +10,8 @@ import { metadataOf } from "../../../src/api/owned.ts";
 import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import {
-  type AutoscalingSettings,
-  type ExternalMetricsOwner,
-  loadPath,
-  REQUESTS_METRIC,
-} from "../../frame/service/autoscaling.ts";
+import { type AutoscalingSettings, type ExternalMetricsOwner, loadPath, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
+import { type Transport, transportOf } from "../../../src/capacity/transport.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
 export interface LoadGauges {
@@ -32,6 +28,8 @@ export interface ScalerInput {
   /** Gauges of the runtime in pods; undefined if it does not report its requests. */
   readonly gauges: LoadGauges | undefined;
   readonly settings: AutoscalingSettings;
+  /** For services that do not set `endpoint.transport`. */
+  readonly defaultTransport: Transport;
   /** True if the cluster has the kind ScaledObject. */
   readonly hasKEDA: boolean;
 }
@@ -162,9 +160,12 @@ function targetOfRequests({ service, runtime }: ScalerInput, { targetRequests }:
 }
 
 /** The reason why the controller does not know the number of requests. */
-function unreportedRequests({ service: { spec }, on, runtime, gauges }: ScalerInput): NoMetric | undefined {
+function unreportedRequests(input: ScalerInput): NoMetric | undefined {
+  const { on, runtime, gauges, defaultTransport } = input;
+  const { spec } = input.service;
   const code = "AutoscalingWithoutMetric";
-  const { gate, tls, transport } = spec.endpoint;
+  const { gate, tls } = spec.endpoint;
+  const transport = transportOf(spec, defaultTransport);
   if (
     on !== "Pods" &&
     runtime !== undefined &&

@@ -131,6 +131,7 @@ function merged(
 /** Conditions that each side has, with the status that needs attention and must not be hidden by the other side. */
 const WORST = {
   KeyRequired: "False",
+  Encrypted: "False",
   SpecHonored: "False",
   CPUFallback: "True",
   Warnings: "True",

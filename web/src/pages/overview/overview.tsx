@@ -3,17 +3,11 @@
 import { Fragment, useMemo } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { useNamespace } from "../../address/search.ts";
-import { joinLists, type Live, useList, useNow } from "../../live/hooks.ts";
+import { joinLists, type Live, useList, useNow, useLive } from "../../live/hooks.ts";
 import { MemoryBar, MemoryHelp } from "../../parts/machines.tsx";
 import { AttentionNotice, Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import {
-  type AttentionGroup,
-  type AttentionItem,
-  attentionItems,
-  groupAttention,
-  quietState,
-} from "./attention.ts";
+import { type AttentionGroup, type AttentionItem, attentionItems, groupAttention, quietState } from "./attention.ts";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
 import { useQuery } from "@tanstack/react-query";
@@ -125,19 +119,24 @@ function Leaderless({ note }: { readonly note: string }) {
 const LEASE = { resource: "leases", namespace: NAMESPACE_SYSTEM, name: MANAGER_CONTROLLER };
 const LEASE_REFRESH_MS = 20_000;
 
-/** Undefined while a controller leads, and for a reader who may not read its Lease. */
+/** Undefined while a controller leads, and for a reader who may not or cannot read its Lease. */
 function useLeadershipNote(): string | undefined {
   const mayRead = useKnownRight({ verb: "get", group: "coordination.k8s.io", ...LEASE });
-  const nowMs = useNow(LEASE_REFRESH_MS);
+  const live = useLive();
   const { data, error } = useQuery({
     queryKey: ["lease"],
-    queryFn: ({ signal }) => getObject<LeadershipLease & ApiObject>(LEASE, signal),
+    queryFn: async ({ signal }) => {
+      const lease = await getObject<LeadershipLease & ApiObject>(LEASE, signal);
+      // A page in the background reads no Lease: the one it has grows old while a controller leads.
+      return { lease, readMs: live.nowMs() };
+    },
     enabled: mayRead === true,
     refetchInterval: LEASE_REFRESH_MS,
     retry: false,
   });
+  if (error === null) return data && leadershipNote(data.lease, data.readMs);
   const isMissing = error instanceof ConsoleError && error.status === 404;
-  return data === undefined && !isMissing ? undefined : leadershipNote(isMissing ? undefined : data, nowMs);
+  return isMissing ? leadershipNote(undefined, 0) : undefined;
 }
 
 function Quiet({
