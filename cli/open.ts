@@ -12,11 +12,11 @@ import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parsePort, parseServiceName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
+import { type Connect, createConnector } from "./endpoint/connector.ts";
 import { readyEndpoints, type ServerEndpoint, slicesOf } from "./endpoint/target.ts";
 import { wakeService } from "./endpoint/wake.ts";
 import { printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
-import { type Connect, createConnector } from "./endpoint/connector.ts";
 
 interface Flags extends ClusterFlags {
   readonly port?: number;

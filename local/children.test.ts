@@ -2,7 +2,7 @@ import { statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
-import { keepChild, logTail, startChild, countEnd, NO_ENDS, restartMs } from "./children.ts";
+import { countEnd, keepChild, logTail, NO_ENDS, restartMs, startChild } from "./children.ts";
 
 const [, entry = ""] = process.argv;
 afterEach(() => {

@@ -1,16 +1,16 @@
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer, type RequestListener, type Server, request } from "node:http";
+import { createServer, type RequestListener, request, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { createServer as createTlsSocketServer } from "node:tls";
 import { expect, test } from "vitest";
+import { createCertificate } from "../../src/crypto/certificate.ts";
+import { fingerprintOfCertificate } from "../../src/kube/remote/fingerprint.ts";
 import { createTestAuthority, whyNoAuthority } from "../../test/fixtures/test-authority.ts";
 import { newAgent, readJsonResponse, streamEvents } from "./request.ts";
 import type { EndpointTarget } from "./target.ts";
-import { X509Certificate } from "node:crypto";
-import { createServer as createTlsSocketServer } from "node:tls";
-import { createCertificate } from "../../src/crypto/certificate.ts";
-import { fingerprintOfCertificate } from "../../src/kube/remote/fingerprint.ts";
 
 const signal = new AbortController().signal;
 

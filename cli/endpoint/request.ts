@@ -1,5 +1,5 @@
 /** Sends a request to an engine and reads the response as a stream or as JSON. */
-import { Agent, type ClientRequestArgs, type IncomingMessage, request, type RequestOptions } from "node:http";
+import { Agent, type ClientRequestArgs, type IncomingMessage, type RequestOptions, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import type { Duplex } from "node:stream";
 import { createParser } from "eventsource-parser";

@@ -2,7 +2,13 @@
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
-import { ANNOTATION_FINGERPRINTS, LABEL_HOST, LABEL_SERVICE, NAMESPACE_SYSTEM, SECRET_TRANSPORT } from "../../src/api/group.ts";
+import {
+  ANNOTATION_FINGERPRINTS,
+  LABEL_HOST,
+  LABEL_SERVICE,
+  NAMESPACE_SYSTEM,
+  SECRET_TRANSPORT,
+} from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
 import type { KeyedCertificate } from "../../src/crypto/certificate.ts";

@@ -50,7 +50,14 @@ import { writeStatus } from "../services/status.ts";
 import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
 import { leaderFacts } from "./leader-facts.ts";
 import { type JoinedOptions, joinOptions } from "./options.ts";
-import { type CorePasses, createQueues, enqueueAll, enqueueScaled, type Queues, startQueues } from "./queues.ts";
+import {
+  type CorePasses,
+  createQueues,
+  enqueueAll,
+  enqueueScaled,
+  type Queues,
+  startQueues,
+} from "./queues.ts";
 import { createPaths } from "./service-paths.ts";
 
 export interface LeadOptions extends WatchOptions {

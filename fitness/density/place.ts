@@ -8,7 +8,14 @@ import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import { costOfNode, devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { NodeRead } from "../../src/capacity/fitness.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import { coreCountOf, cpuBackend, hostSystem, type System, systemOfReport, WITHOUT_GPU } from "../llmfit/system.ts";
+import {
+  coreCountOf,
+  cpuBackend,
+  hostSystem,
+  type System,
+  systemOfReport,
+  WITHOUT_GPU,
+} from "../llmfit/system.ts";
 import { type MachineRead, machineOf } from "../scoring/machine.ts";
 import { nodeAsReported, nodeMachine, nodeOnlyReported, readNode } from "../scoring/node.ts";
 import { gibOf } from "../scoring/units.ts";

@@ -1,6 +1,6 @@
 /** Simulates the placement of a model in addition to the current replicas. Pure. */
 
-import { type UsableMachines, isUsable } from "../../src/capacity/runs-on.ts";
+import { isUsable, type UsableMachines } from "../../src/capacity/runs-on.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
@@ -10,7 +10,7 @@ import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite, HeldMemory } from "./density.ts";
 import { type Fit, fitOn, type SizingOptions } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
-import { percent, measuredOf } from "./views.ts";
+import { measuredOf, percent } from "./views.ts";
 
 export interface SimulateRequest extends SizingOptions, Partial<UsableMachines> {
   /** Undefined: only `memoryGb` counts. */

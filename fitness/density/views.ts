@@ -2,17 +2,17 @@
 
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
+import type { Quantization } from "../catalog/quantizations.ts";
 import { type CatalogRecord, categoryOf } from "../catalog/record.ts";
 import { llmfitRuntimeOf, type System } from "../llmfit/system.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
+import type { Machine } from "../scoring/machine.ts";
 import type { FitLevel } from "../scoring/score.ts";
 import { estimate } from "../scoring/speed.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite } from "./density.ts";
 import { type Fit, fitOn } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
-import type { Quantization } from "../catalog/quantizations.ts";
-import type { Machine } from "../scoring/machine.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
 /** Go's zero time, which clients of the original API expect for "never". */

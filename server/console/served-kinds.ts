@@ -1,7 +1,14 @@
 /** Requests to the API server that the console passes on: the kinds and verbs that its pages use. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, LABEL_GATEWAY_KEY, LABEL_USAGE } from "../../src/api/group.ts";
-import { BACKEND_RUNTIMES, HOST_JOIN_REQUESTS, HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import {
+  BACKEND_RUNTIMES,
+  HOST_JOIN_REQUESTS,
+  HOSTS,
+  INFERENCE_REPLICAS,
+  INFERENCE_SERVICES,
+  MODELS,
+} from "../../src/api/kinds.ts";
 
 type Verb = "get" | "list" | "create" | "update" | "patch" | "delete";
 

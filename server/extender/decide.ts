@@ -6,14 +6,26 @@ import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { speedsByClass, subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
-import { ACCELERATOR_OF_VENDOR, type Devices, type GpuVendor, vendorOfAccelerator } from "../../src/capacity/devices/devices.ts";
+import {
+  ACCELERATOR_OF_VENDOR,
+  type Devices,
+  type GpuVendor,
+  vendorOfAccelerator,
+} from "../../src/capacity/devices/devices.ts";
 import { effectiveSpec } from "../../src/capacity/effective-spec.ts";
 import type { KernelNeed } from "../../src/capacity/fitness.ts";
 import { flavorsOf } from "../../src/capacity/flavors/narrow.ts";
 import { isPartlyOffloaded } from "../../src/capacity/offload.ts";
 import { kernelMismatch, kernelNeedOf } from "../../src/capacity/quantization-kernels.ts";
 import { formatOf } from "../../src/capacity/resolve.ts";
-import { type ScoreInputs, type ScoreWeights, scoreMachine, scoreOf, scoreRank, scoreScale } from "../../src/capacity/score.ts";
+import {
+  type ScoreInputs,
+  type ScoreWeights,
+  scoreMachine,
+  scoreOf,
+  scoreRank,
+  scoreScale,
+} from "../../src/capacity/score.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";

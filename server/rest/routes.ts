@@ -7,7 +7,20 @@ import { type CostRow, cost, keyOfCost } from "../../fitness/density/cost.ts";
 import type { Density, DensitySite } from "../../fitness/density/density.ts";
 import { machineScorer } from "../../fitness/density/machine-score.ts";
 import { simulate } from "../../fitness/density/simulate.ts";
-import { bestScore, type CatalogRow, catalogRow, groupSites, installedOn, type NodeRow, nodeDetail, nodeRow, openBytes, type RankedRow, rank, runtimeRowsOf } from "../../fitness/density/views.ts";
+import {
+  bestScore,
+  type CatalogRow,
+  catalogRow,
+  groupSites,
+  installedOn,
+  type NodeRow,
+  nodeDetail,
+  nodeRow,
+  openBytes,
+  type RankedRow,
+  rank,
+  runtimeRowsOf,
+} from "../../fitness/density/views.ts";
 import { beyondTraining } from "../../fitness/scoring/claim.ts";
 import { isAtLeast } from "../../fitness/scoring/fitness.ts";
 import type { FitLevel } from "../../fitness/scoring/score.ts";

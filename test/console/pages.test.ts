@@ -3,10 +3,10 @@
  * CPU: a browser opens every page for two readers.
  */
 import { expect, it } from "vitest";
-import { describeUnless } from "../bed/describe-unless.ts";
-import { expectAccessible, takePictures, expectNoOverflow } from "./looks.ts";
-import { oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
 import type { ConsolePage } from "../bed/console/browser.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { expectAccessible, expectNoOverflow, takePictures } from "./looks.ts";
+import { oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
 
 /** Each page, and the rights that a viewer of one namespace lacks there. Without any, it shows its data. */
 const PAGES: Readonly<Record<string, readonly string[]>> = {

@@ -4,13 +4,13 @@
  * and is sent after the next sign-in.
  * CPU: a browser over a whole farm, and a log of 100,000 lines.
  */
-import type { Page, Locator } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { expect, it } from "vitest";
+import { type ConsolePage, signIn } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { expectAccessible, takePictures } from "./looks.ts";
-import { oneConsole, whyNoConsole } from "./started-console.ts";
-import { type ConsolePage, signIn } from "../bed/console/browser.ts";
 import { PAGES } from "./pages.ts";
+import { oneConsole, whyNoConsole } from "./started-console.ts";
 
 describeUnless(whyNoConsole, "the console over a farm", () => {
   const on = oneConsole({ hosts: ["mac-1"] });

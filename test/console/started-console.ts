@@ -27,9 +27,24 @@ import path from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import { ONE_THREAD } from "../bed/agent.ts";
-import { type ConsolePage, openBrowser, openPage, type PageOptions, whyNoBrowser } from "../bed/console/browser.ts";
-import { type ConsoleServer, type Rights, startConsoleServer, tokenFor } from "../bed/console/console-server.ts";
-import { type SyntheticFarm, type SyntheticFarmOptions, startSyntheticFarm } from "../bed/console/synthetic-farm.ts";
+import {
+  type ConsolePage,
+  openBrowser,
+  openPage,
+  type PageOptions,
+  whyNoBrowser,
+} from "../bed/console/browser.ts";
+import {
+  type ConsoleServer,
+  type Rights,
+  startConsoleServer,
+  tokenFor,
+} from "../bed/console/console-server.ts";
+import {
+  type SyntheticFarm,
+  type SyntheticFarmOptions,
+  startSyntheticFarm,
+} from "../bed/console/synthetic-farm.ts";
 import { serveSyntheticGateway } from "../bed/console/synthetic-gateway.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";

@@ -5,15 +5,15 @@
  */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Condition } from "../../src/api/conditions.ts";
+import { LABEL_SERVICE } from "../../src/api/group.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import type { Untyped } from "../bed/objects.ts";
+import { NAMESPACE } from "../bed/services.ts";
 import { until } from "../bed/until.ts";
 import { type Origin, startOrigin } from "../fixtures/origin.ts";
 import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 import { correctionRows, type Row } from "./correction-rows.ts";
-import { LABEL_SERVICE } from "../../src/api/group.ts";
-import type { Untyped } from "../bed/objects.ts";
-import { NAMESPACE } from "../bed/services.ts";
 
 /** Five seconds for the correction, and as much again for machines on which it takes longer. */
 const SHOWN_MS = 10_000;

@@ -11,6 +11,7 @@ import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { processesNaming } from "../bed/leftovers.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { pacedTokens } from "../bed/pace.ts";
 import type { Part } from "../bed/part.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { isAlive } from "../bed/signal.ts";
@@ -18,7 +19,6 @@ import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { watchSlices } from "../bed/watch-slices.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { pacedTokens } from "../bed/pace.ts";
 
 const NAMES = ["left", "right"] as const;
 /** A signal sooner than this after the first is the same request. */

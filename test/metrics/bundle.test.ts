@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/frame/metrics/families.ts";
 import { startPart } from "../bed/part.ts";
-import { installRelease, freshBundle } from "../bed/release.ts";
+import { freshBundle, installRelease } from "../bed/release.ts";
 import { until } from "../bed/until.ts";
 import { parseExposition } from "./exposition.ts";
 

@@ -2,13 +2,22 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createEndpoints } from "../../agent/endpoints/endpoints.ts";
-import { createEngineDrivers, engineEnvironment, type RegistryOptions } from "../../agent/engines/registry.ts";
+import {
+  createEngineDrivers,
+  engineEnvironment,
+  type RegistryOptions,
+} from "../../agent/engines/registry.ts";
 import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
-import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/context/ports.ts";
+import type {
+  ReplicaCluster,
+  ReplicaRunner,
+  ReplicaRunnerPorts,
+} from "../../agent/replicas/context/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
 import { openStore } from "../../agent/store/store.ts";
+import { createTransportIdentity, type TransportIdentity } from "../../agent/transport/host-transport.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { connect } from "../../src/kube/client/connect.ts";
@@ -19,7 +28,6 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { hasRecord } from "../../src/supervise/run-directory.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
-import { createTransportIdentity, type TransportIdentity } from "../../agent/transport/host-transport.ts";
 
 export interface Agent {
   readonly runner: ReplicaRunner;

@@ -2,7 +2,14 @@
 import { type Condition, type ConditionUpdate, withConditions } from "../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../src/engines/registry.ts";
 import { rejectedCondition } from "../../frame/apply/rejection.ts";
-import { honoredCondition, isMoving, isReadingModel, type PhaseStatus, readiness, unresolved } from "../../frame/service/phase.ts";
+import {
+  honoredCondition,
+  isMoving,
+  isReadingModel,
+  type PhaseStatus,
+  readiness,
+  unresolved,
+} from "../../frame/service/phase.ts";
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { hasLostReplicas, readyReplicasText } from "./phase.ts";
 import { revisionProgressOf } from "./progress.ts";

@@ -14,8 +14,8 @@ import { stepsOf } from "../../frame/owned/steps-of.ts";
 import type { ControllerPorts } from "../../frame/ports.ts";
 import { type AutoscalingSettings, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
 import type { LiveService } from "../../frame/service/path.ts";
-import { type LoadGauges, planScaler, type ScalerPlan } from "./scaler.ts";
 import type { SealedTransport } from "../../frame/service/transport.ts";
+import { type LoadGauges, planScaler, type ScalerPlan } from "./scaler.ts";
 
 export interface ScalingPorts extends ControllerPorts {
   /** Read in each pass, because another adapter may take external.metrics.k8s.io. */

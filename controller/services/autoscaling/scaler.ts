@@ -8,10 +8,15 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
 import { metadataOf } from "../../../src/api/owned.ts";
 import { effectiveSpec } from "../../../src/capacity/effective-spec.ts";
+import { type Transport, transportOf } from "../../../src/capacity/transport.ts";
 import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
-import { type AutoscalingSettings, type ExternalMetricsOwner, loadPath, REQUESTS_METRIC } from "../../frame/service/autoscaling.ts";
-import { type Transport, transportOf } from "../../../src/capacity/transport.ts";
+import {
+  type AutoscalingSettings,
+  type ExternalMetricsOwner,
+  loadPath,
+  REQUESTS_METRIC,
+} from "../../frame/service/autoscaling.ts";
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
 export interface LoadGauges {

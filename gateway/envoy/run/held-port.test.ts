@@ -11,7 +11,15 @@ import { until } from "../../../test/bed/until.ts";
 import { keepLines } from "../../../test/fixtures/log-lines.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { manualClock } from "../../testing/manual-clock.ts";
-import { type EnvoyBed, JSON_TYPE, send, serve, startEngine, startEnvoyBed, startServer } from "./fixtures/envoy-bed.ts";
+import {
+  type EnvoyBed,
+  JSON_TYPE,
+  send,
+  serve,
+  startEngine,
+  startEnvoyBed,
+  startServer,
+} from "./fixtures/envoy-bed.ts";
 import { createHeldPort } from "./held-port.ts";
 
 const QUICK = { everyMs: 5, timeoutMs: 20_000 } as const;

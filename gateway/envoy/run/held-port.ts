@@ -2,9 +2,9 @@
 import { once } from "node:events";
 import { createConnection, createServer, isIPv4, type Server, type Socket } from "node:net";
 import { explainListenError } from "../../../src/http/listener.ts";
+import { isLoopback } from "../../../src/http/loopback.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { ListenAddress } from "../types.ts";
-import { isLoopback } from "../../../src/http/loopback.ts";
 
 export interface HeldPortOptions {
   /** Socket of Envoy's second listener, on which a connection has one request. */

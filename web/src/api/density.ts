@@ -1,6 +1,7 @@
 /** The density API with the reader's own rights. */
-import { requestJson } from "./request.ts";
+
 import type { UsableMachines } from "../../../src/capacity/runs-on.ts";
+import { requestJson } from "./request.ts";
 
 const API = "/api/v1";
 /** The API bounds its pages; more than these are not fetched for one view. */

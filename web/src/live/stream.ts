@@ -1,6 +1,12 @@
 /** The connection to the server: keeps it, and keeps the rows of all topics that some page shows. */
 import { createParser } from "eventsource-parser";
-import { type ApiRefusal, CONSOLE_HEADER, CONSOLE_PATH, type RowsEvent, type Topic } from "../../../src/console/protocol.ts";
+import {
+  type ApiRefusal,
+  CONSOLE_HEADER,
+  CONSOLE_PATH,
+  type RowsEvent,
+  type Topic,
+} from "../../../src/console/protocol.ts";
 import type { LinkState } from "./messages.ts";
 import type { Outbox } from "./outbox.ts";
 

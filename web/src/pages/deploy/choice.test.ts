@@ -1,7 +1,15 @@
 import { expect, test } from "vitest";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogFit } from "../../../../src/console/catalog.ts";
-import { type Choice, type Deployment, deploymentOf, formFieldOf, meaningOf, placeOf, questionOf } from "./choice.ts";
+import {
+  type Choice,
+  type Deployment,
+  deploymentOf,
+  formFieldOf,
+  meaningOf,
+  placeOf,
+  questionOf,
+} from "./choice.ts";
 import { foundModels } from "./form.tsx";
 
 const record = (name: string, changes: Partial<CatalogRecord> = {}) =>

@@ -14,15 +14,24 @@ import { Dialog } from "../../parts/dialogs.tsx";
 import { MemoryHelp } from "../../parts/machines.tsx";
 import { Failure, Skeleton } from "../../parts/notices.tsx";
 import { Placement } from "../../parts/placement/placement.tsx";
-import { type Choice, type Deployment, deploymentOf, type Meaning, meaningOf, placeOf, questionOf, type YamlState } from "./choice.ts";
+import {
+  type Choice,
+  type Deployment,
+  deploymentOf,
+  type Meaning,
+  meaningOf,
+  placeOf,
+  questionOf,
+  type YamlState,
+} from "./choice.ts";
 import { DeployForm } from "./form.tsx";
 import { type DeployAction, useDeploy } from "./use-deploy.ts";
 import type { DeployYamlProps } from "./yaml-fields.tsx";
 import "./deploy.css";
+import type { UsableMachines } from "../../../../src/capacity/runs-on.ts";
 import type { CatalogResponse } from "../../../../src/console/catalog.ts";
 import { To } from "../../address/to.tsx";
 import { StartOf } from "../../parts/start/start.tsx";
-import type { UsableMachines } from "../../../../src/capacity/runs-on.ts";
 
 export function Deploy({ choice, onClose }: { readonly choice: string; readonly onClose: () => void }) {
   const action = useDeploy();

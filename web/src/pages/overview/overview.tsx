@@ -3,11 +3,17 @@
 import { Fragment, useMemo } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { useNamespace } from "../../address/search.ts";
-import { joinLists, type Live, useList, useNow, useLive } from "../../live/hooks.ts";
+import { joinLists, type Live, useList, useLive, useNow } from "../../live/hooks.ts";
 import { MemoryBar, MemoryHelp } from "../../parts/machines.tsx";
 import { AttentionNotice, Empty, Failure, Skeleton } from "../../parts/notices.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import { type AttentionGroup, type AttentionItem, attentionItems, groupAttention, quietState } from "./attention.ts";
+import {
+  type AttentionGroup,
+  type AttentionItem,
+  attentionItems,
+  groupAttention,
+  quietState,
+} from "./attention.ts";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
 import { useQuery } from "@tanstack/react-query";
