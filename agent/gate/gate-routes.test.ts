@@ -1,6 +1,6 @@
 /** The routes of an agent's replicas, on the gate as a process. */
 import { once } from "node:events";
-import { rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -28,6 +28,17 @@ test("a route is ready once the gate listens on it; a port of another program is
   await routes.remove("replica-1", 5_000);
   await routes.put(bed.route);
   expect((await post(bed.url, {})).status).toBe(200);
+});
+
+test("new certificates start no gate for an agent without routes", async () => {
+  await using bed = await prepare();
+  const ports = gatePorts(bed.folder);
+  using routes = open(ports);
+  await routes.begin();
+  await routes.settled();
+  routes.reload();
+  await routes.settled();
+  expect(existsSync(ports.folder) ? readdirSync(ports.folder) : []).toEqual([]);
 });
 
 test("a gate that cannot run is an error of the route", async () => {

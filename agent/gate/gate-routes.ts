@@ -122,7 +122,8 @@ class Routes implements GateRoutes {
   }
 
   reload(): void {
-    this.#queueSync();
+    // Without a route no gate runs.
+    if (this.#routes.size + this.#earlier.length > 0) this.#queueSync();
   }
 
   async read(timeoutMs: number): Promise<readonly RouteReading[]> {

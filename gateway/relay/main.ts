@@ -8,7 +8,7 @@ import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { startReflector } from "../../src/kube/watch/reflector.ts";
+import { startReflector, withoutManagers } from "../../src/kube/watch/reflector.ts";
 import { createIdentityReader } from "../../src/supervise/identity/identity.ts";
 import { createSupervisor } from "../../src/supervise/supervisor.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
@@ -79,7 +79,7 @@ function createRelay(ports: RelayPorts) {
   let waitsFor = "the first list of the cluster";
   let keyPair: EnvoyKeyPair | undefined;
   const identified = Promise.withResolvers<void>();
-  const slices = { ...ports, kind: ENDPOINT_SLICES };
+  const slices = { ...ports, kind: ENDPOINT_SLICES, keep: withoutManagers };
   const doors = startReflector<EndpointSlice>({
     ...slices,
     labelSelector: LABEL_RELAYED_SERVICE,

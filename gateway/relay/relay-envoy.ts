@@ -2,6 +2,7 @@
 import { type EnvoyClusterOptions, renderCluster } from "../envoy/render/clusters.ts";
 import { CONNECTION_BUFFER_BYTES } from "../envoy/render/listener.ts";
 import { renderRelayListeners } from "../envoy/render/relay-listeners.ts";
+import { createAdmin } from "../envoy/run/admin.ts";
 import { ENVOY_DEFAULTS } from "../envoy/run/envoy.ts";
 import { envoyPaths } from "../envoy/run/paths.ts";
 import {
@@ -57,12 +58,12 @@ export async function openRelayEnvoy(options: RelayEnvoyOptions): Promise<RelayE
     known = problems;
     return { clusters: services.clusters(ports), listeners: renderRelayListeners({ address, ports }) };
   };
+  const admin = createAdmin(paths.admin);
   let [isLive, isLeaving, isDue] = [false, false, false];
   const untilLive = async (): Promise<void> => {
     isLive = false;
     // 200 once Envoy has its clusters with their endpoints, and listens.
-    while (!signal.aborted && (await run.admin.get("/ready")) === undefined)
-      await pause(clock, READY_CHECK_MS);
+    while (!signal.aborted && (await admin.get("/ready")) === undefined) await pause(clock, READY_CHECK_MS);
     isLive = !signal.aborted;
   };
   const { clusters, listeners } = state();
@@ -93,7 +94,7 @@ export async function openRelayEnvoy(options: RelayEnvoyOptions): Promise<RelayE
     update,
     present: run.present,
     isReady: () => isLive && !isLeaving,
-    admin: run.admin,
+    admin,
     stop: (drain = DRAIN) => {
       isLeaving = true;
       return run.stop(drain);

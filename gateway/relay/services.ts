@@ -82,7 +82,9 @@ export class RelayedServices {
 
   /** One for each service with a port, also without any replica. */
   clusters(ports: readonly RelayPort[]): readonly EnvoyCluster[] {
-    return [...new Set(ports.map(({ service }) => service))].map((service) => {
+    const services = new Set(ports.map(({ service }) => service));
+    for (const name of this.#clusters.keys()) if (!services.has(name)) this.#clusters.delete(name);
+    return [...services].map((service) => {
       const cluster = this.#clusters.get(service) ?? this.#clusterOf(service);
       this.#clusters.set(service, cluster);
       return cluster;
@@ -92,14 +94,20 @@ export class RelayedServices {
   /** Only sealed replicas: the relay sends nothing in plain text. */
   #clusterOf(name: string): EnvoyCluster {
     const slices = [...(this.#replicas.get(name)?.values() ?? [])];
-    const endpoints = slices
-      .flatMap(readyEndpoints)
-      .flatMap(({ ip, port, fingerprints }) =>
-        fingerprints === undefined ? [] : [{ address: ip, port, isHealthy: true, fingerprints }],
-      );
+    const ready = slices.flatMap(readyEndpoints);
+    // A withdrawn replica serves until every node knows of it: kube-proxy may still send requests, and no other replica has them.
+    const usable = ready.length > 0 ? ready : slices.map(withoutConditions).flatMap(readyEndpoints);
+    const endpoints = usable.flatMap(({ ip, port, fingerprints }) =>
+      fingerprints === undefined ? [] : [{ address: ip, port, isHealthy: true, fingerprints }],
+    );
     const fingerprints = fingerprintsOf(slices);
     return { name, endpoints, fingerprints, keepsConnections: true, maxConnections: MAX_CONNECTIONS };
   }
+}
+
+function withoutConditions(slice: EndpointSlice): EndpointSlice {
+  const endpoints = slice.endpoints?.map(({ conditions: _, ...endpoint }) => endpoint);
+  return endpoints === undefined ? slice : { ...slice, endpoints };
 }
 
 function byAge([someKey, some]: [string, EndpointSlice], [otherKey, other]: [string, EndpointSlice]): number {

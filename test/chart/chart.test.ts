@@ -13,6 +13,7 @@ import { benchmarksConfigSchema } from "../../controller/options/benchmark/optio
 import { externalMetricsConfigSchema } from "../../controller/options/external-metrics/option.ts";
 import { labelsConfigSchema } from "../../controller/options/labels/option.ts";
 import { preflightConfigSchema } from "../../controller/options/preflight/option.ts";
+import { transportConfigSchema } from "../../controller/options/transport/option.ts";
 import { tunnelConfigSchema } from "../../controller/options/tunnel/option.ts";
 import { podsConfigSchema } from "../../controller/pods/config.ts";
 import { objectivesConfigSchema } from "../../controller/services/objectives/config.ts";
@@ -81,6 +82,8 @@ test("the controller's flags are values, but for those that a pod settles itself
   const groups = [
     preflightConfigSchema,
     tunnelConfigSchema,
+    // The values transport and relay.enabled.
+    transportConfigSchema,
     labelsConfigSchema,
     benchmarksConfigSchema,
     externalMetricsConfigSchema,

@@ -90,7 +90,9 @@ function joinTransport(
     // The first sealed service begins the rotation.
     handlers: { onService: () => (isKept ? undefined : enqueue(CERTIFICATES)) },
     pass: async () => {
-      const isNeeded = byDefault === "Sealed" || sealedServices(watches).size > 0;
+      // A relay waits for it.
+      const isNeeded =
+        byDefault === "Sealed" || relayService !== undefined || sealedServices(watches).size > 0;
       const recheck = isNeeded ? await keepCertificates(ports) : undefined;
       isKept = isNeeded;
       return recheck;

@@ -105,7 +105,7 @@ function routesTo(service: string): Config {
               cluster: service,
               timeout: NO_TIMEOUT,
               idle_timeout: NO_TIMEOUT,
-              retry_policy: renderRetries("connect-failure,refused-stream,reset"),
+              retry_policy: renderRetries(),
             },
             request_headers_to_remove: ["x-envoy-internal", "x-envoy-expected-rq-timeout-ms"],
           },

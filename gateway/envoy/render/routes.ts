@@ -38,10 +38,7 @@ export function renderEnvoyRoutes({ idleMs, cors }: EnvoyRouteOptions): Config {
     cluster_header: HEADERS.cluster,
     timeout: "0s",
     idle_timeout: seconds(idleMs),
-    retry_policy: {
-      ...renderRetries("connect-failure,refused-stream,reset,retriable-status-codes"),
-      retriable_status_codes: [502, 503],
-    },
+    retry_policy: renderRetries(),
   };
   const stripped = {
     request_headers_to_remove: [
@@ -89,9 +86,11 @@ export function renderEnvoyRoutes({ idleMs, cors }: EnvoyRouteOptions): Config {
 }
 
 /** Before the first byte of a response. Once: a request that has crashed an engine must not crash all. */
-export function renderRetries(retryOn: string): Config {
+export function renderRetries(): Config {
   return {
-    retry_on: retryOn,
+    retry_on: "connect-failure,refused-stream,reset,retriable-status-codes",
+    // The gate of a host answers so while its engine fails.
+    retriable_status_codes: [502, 503],
     num_retries: 1,
     retry_host_predicate: [
       {
