@@ -101,6 +101,8 @@ interface LimitsPorts {
   readonly shared?: SharedCounters | undefined;
 }
 
+/** The message about the end of a request is late by no more, also on a busy machine. */
+const LATE_MS = 50;
 /** Several renewals fit into the expiry time of a request. */
 const RENEW_MS = 20_000;
 /** While counters are shared, those of this process only track requests in flight. */
@@ -108,14 +110,27 @@ const UNLIMITED: KeyLimits = {};
 
 /** Admits requests by the limits of their keys, with counters of this process or of all gateways. */
 export function createLimits(ports: LimitsPorts): Limits {
-  const { gateways, spent, shared } = ports;
+  const { clock, gateways, spent, shared } = ports;
   const own = createOwnCounters();
+  const waiting = new Set<() => void>();
+  const untilAnswered = (ms: number): Promise<void> =>
+    new Promise((resolve) => {
+      const end = (): void => {
+        waiting.delete(end);
+        cancel();
+        resolve();
+      };
+      const cancel = clock.after(ms, end);
+      waiting.add(end);
+    });
   const admitHere = async (key: LimitedKey, requestId: string, nowMs: number): Promise<Admission> => {
     const share = shareOf(key.limits, gateways());
     const isConcurrent = (refusal: Admission | undefined) =>
       refusal?.at === "refused" && refusal.limit === "concurrentRequests";
-    // The message about the request before this one may have arrived with it, on another socket.
-    if (isConcurrent(own.check(key, share, nowMs))) await new Promise(setImmediate);
+    // The message about the request before this one comes on another socket, and may be later than its client.
+    const untilMs = clock.monotonicMs() + LATE_MS;
+    while (isConcurrent(own.check(key, share, nowMs)) && clock.monotonicMs() < untilMs)
+      await untilAnswered(untilMs - clock.monotonicMs());
     const refusal = own.check(key, share, nowMs);
     if (refusal !== undefined) return refusal;
     own.begin(key, share, requestId, nowMs);
@@ -136,6 +151,7 @@ export function createLimits(ports: LimitsPorts): Limits {
     admit,
     answered: (requestId) => {
       const key = own.leave(requestId);
+      for (const end of waiting) end();
       // The tokens are not known yet.
       if (key?.limits.concurrentRequests !== undefined) shared?.charge(key, requestId, 0);
     },

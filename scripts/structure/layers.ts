@@ -188,7 +188,7 @@ export const BUDGETS: Readonly<Record<string, number>> = {
   cli: 20_740,
   controller: 27_100,
   fitness: 6_060,
-  gateway: 9_580,
+  gateway: 9_600,
   launchd: 3_280,
   local: 3_720,
   scripts: 15_270,
