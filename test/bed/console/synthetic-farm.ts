@@ -3,7 +3,7 @@
  * the statuses that these would write. Leases are renewed, so that hosts count as seen. For the looks of pages and for their
  * speed: 2 hosts, 20, or 1,000 with 5,000 services (25,000 writes, about a minute).
  */
-import { NAMESPACE_HOSTS } from "../../../src/api/group.ts";
+import { MANAGER_CONTROLLER, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
@@ -97,6 +97,7 @@ export async function startSyntheticFarm(
   const seen = machines.filter(({ isStale }) => !isStale).map(({ object }) => object.metadata.name);
   for (const { isStale, object } of machines)
     if (isStale) must(await client.create(LEASES, staleLease(object.metadata.name)));
+  must(await client.create(LEASES, leadersLease()));
   const renew = () => atOnce(seen.length, (index) => renewLease(client, seen[index] ?? ""));
   await renew();
   // A renewal that fails is made up for by the next.
@@ -120,6 +121,13 @@ export async function startSyntheticFarm(
       connection.close();
     },
   };
+}
+
+/** The Lease of a controller that leads for as long as any test runs. */
+function leadersLease(): Lease {
+  const renewTime = new Date(Date.now() + 86_400_000).toISOString().replace("Z", "000Z");
+  const metadata = { name: MANAGER_CONTROLLER, namespace: NAMESPACE_SYSTEM };
+  return { metadata, spec: { holderIdentity: "synthetic", leaseDurationSeconds: 15, renewTime } };
 }
 
 function minutesAgo(minutes: number): string {
