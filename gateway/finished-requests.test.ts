@@ -163,7 +163,7 @@ test("the time to the first byte of a failure, which is often short, is not coun
   expect(usage.slice(4).map(({ host }) => host)).toEqual(["mac-2", "mac-1"]);
   expect(ended.map(({ hasFailed }) => hasFailed)).toEqual([false, false, false, false, true, true]);
   expect([...metrics.secondTries.samples()].map(({ value }) => value)).toEqual([2]);
-  // The load of an unloaded model is no latency of the service.
+  // The time to load an unloaded model is not part of the latency.
   const woken = { caller: "k", model: "apps/woken", host: "mac-1", waitedMs: 60_000, hasWoken: true };
   process([line(200, { ticket: encodeAssignment(woken), firstByte: 60_200 })]);
   expect(metrics.firstByte.get("apps/woken")?.histogram.sum).toBeCloseTo(0.2);

@@ -198,7 +198,7 @@ test.each([
   expect(queue()?.inFlight).toBe(endMs < freeMs ? 0 : 1);
 });
 
-test("the time for which the slot of a canceled request is kept is no part of the mean duration", async () => {
+test("the time for which the slot of a canceled request is kept is not part of the mean duration", async () => {
   const { clock, queue, start, cancel } = rig({ stopsAfterMs: 1_000 });
   await start("1");
   clock.advance(3_000);

@@ -6,15 +6,12 @@ import {
   SLICE_MANAGED_BY_CONTROLLER,
 } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { compareAge, FIRST_RELAY_PORT, isRelayPort, LAST_RELAY_PORT } from "../../src/gateway/relay-ports.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
-import { compareText } from "../../src/util/text.ts";
 import type { EnvoyCluster } from "../envoy/types.ts";
 import { fingerprintsOf } from "../models/sealed.ts";
 import { readyEndpoints, serviceOfSlice } from "../models/served-model.ts";
 
-/** Ports that a slice may ask for. */
-const MIN_PORT = 20_000;
-const MAX_PORT = 29_999;
 /** The Service itself has no limit; this one protects the memory of the relay. */
 const MAX_CONNECTIONS = 20_000;
 
@@ -63,14 +60,17 @@ export class RelayedServices {
   ports(): AssignedPorts {
     const ports = new Map<number, string>();
     const problems = new Map<string, string>();
-    for (const [key, slice] of [...this.#doors].toSorted(byAge)) {
+    for (const [key, slice] of [...this.#doors].toSorted(([, a], [, b]) => compareAge(a, b))) {
       const { metadata } = slice;
       if (metadata.labels?.[LABEL_SLICE_MANAGED_BY] !== SLICE_MANAGED_BY_CONTROLLER) continue;
       const name = metadata.labels?.[LABEL_RELAYED_SERVICE] ?? "";
       const service = keyOf({ namespace: metadata.namespace, name });
       const port = slice.ports?.find((one) => one.name === PORT_NAME)?.port;
-      if (port === undefined || port < MIN_PORT || port > MAX_PORT) {
-        problems.set(key, `its port ${port ?? "is missing; it"} must be from ${MIN_PORT} to ${MAX_PORT}`);
+      if (port === undefined || !isRelayPort(port)) {
+        problems.set(
+          key,
+          `its port ${port ?? "is missing; it"} must be from ${FIRST_RELAY_PORT} to ${LAST_RELAY_PORT}`,
+        );
         continue;
       }
       const owner = ports.get(port) ?? service;
@@ -108,9 +108,4 @@ export class RelayedServices {
 function withoutConditions(slice: EndpointSlice): EndpointSlice {
   const endpoints = slice.endpoints?.map(({ conditions: _, ...endpoint }) => endpoint);
   return endpoints === undefined ? slice : { ...slice, endpoints };
-}
-
-function byAge([someKey, some]: [string, EndpointSlice], [otherKey, other]: [string, EndpointSlice]): number {
-  const [a = "", b = ""] = [some.metadata.creationTimestamp, other.metadata.creationTimestamp];
-  return compareText(a, b) || compareText(someKey, otherKey);
 }

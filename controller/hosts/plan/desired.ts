@@ -126,19 +126,19 @@ export function desiredSlice(
   return {
     metadata: {
       ...ownedObjectRef(service, sliceName(replica.metadata.name)),
-      labels: {
+      labels: defined({
         ...ownerLabels(service),
         ...MANAGED_BY,
         [LABEL_HOST]: replica.spec.template.hostName,
         [LABEL_REPLICA]: replica.metadata.name,
+        // With it, kube-proxy would send plain requests to a sealed replica.
+        [LABEL_SERVICE_NAME]: isSealed ? undefined : serviceName(service.metadata.name),
         [LABEL_SLICE_MANAGED_BY]: SLICE_MANAGED_BY,
-        // kube-proxy would send plain requests there.
-        ...(isSealed ? undefined : { [LABEL_SERVICE_NAME]: serviceName(service.metadata.name) }),
-      },
-      annotations: {
+      }),
+      annotations: defined({
         [ANNOTATION_ADDRESSES]: addresses.join(","),
-        ...(isSealed ? { [ANNOTATION_FINGERPRINTS]: fingerprints.join(",") } : undefined),
-      },
+        [ANNOTATION_FINGERPRINTS]: isSealed ? fingerprints.join(",") : undefined,
+      }),
     },
     addressType: first.includes(":") ? "IPv6" : "IPv4",
     endpoints: [],

@@ -1,10 +1,15 @@
 /** Ports of services on the relays. A port belongs to one service as long as its slice exists. */
 import { LABEL_SERVICE_UID } from "../../../src/api/group.ts";
+import {
+  compareAge,
+  FIRST_RELAY_PORT,
+  isRelayPort,
+  LAST_RELAY_PORT,
+} from "../../../src/gateway/relay-ports.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import { hash } from "../../../src/util/hash.ts";
 
-const FIRST_PORT = 20_000;
-const PORTS = 10_000;
+const PORTS = LAST_RELAY_PORT - FIRST_RELAY_PORT + 1;
 /** The watch shows a slice within this time. */
 const RESERVED_MS = 60_000;
 
@@ -36,13 +41,15 @@ export function createRelayPorts(
 /** Two leaders may have chosen the same port: the older slice keeps it. */
 function keeps(slice: EndpointSlice | undefined, others: readonly EndpointSlice[]): boolean {
   const port = portIn(slice);
-  return others.every((other) => portIn(other) !== port || slice === undefined || !isOlder(other, slice));
+  return others.every(
+    (other) => portIn(other) !== port || slice === undefined || compareAge(slice, other) < 0,
+  );
 }
 
 function freePort(uid: string, taken: ReadonlySet<number | undefined>): number | undefined {
   const start = Number.parseInt(hash(uid, 8), 16) % PORTS;
   for (let step = 0; step < PORTS; step += 1) {
-    const port = FIRST_PORT + ((start + step) % PORTS);
+    const port = FIRST_RELAY_PORT + ((start + step) % PORTS);
     if (!taken.has(port)) return port;
   }
   return undefined;
@@ -51,10 +58,5 @@ function freePort(uid: string, taken: ReadonlySet<number | undefined>): number |
 /** Undefined also for a port that no relay would open. */
 function portIn(slice: EndpointSlice | undefined): number | undefined {
   const port = slice?.ports?.[0]?.port ?? 0;
-  return port >= FIRST_PORT && port < FIRST_PORT + PORTS ? port : undefined;
-}
-
-function isOlder({ metadata: a }: EndpointSlice, { metadata: b }: EndpointSlice): boolean {
-  const [left, right] = [a, b].map(({ creationTimestamp = "", uid = "" }) => `${creationTimestamp} ${uid}`);
-  return (left ?? "") < (right ?? "");
+  return isRelayPort(port) ? port : undefined;
 }
