@@ -1,8 +1,8 @@
 /** The controller's flags, which are validated once at the start and then read-only. */
 import { hostname } from "node:os";
 import { z } from "zod";
-import { MetalbridgeError } from "../src/api/errors.ts";
 import { listenPort } from "../src/api/fields/shared.ts";
+import { parseSettings } from "../src/api/settings.ts";
 import { scoreWeightsSchema } from "../src/capacity/score.ts";
 import { modelConfigSchema } from "./models/config.ts";
 import { OPTION_SHAPE, OPTIONS_NEED_FITNESS } from "./options/registry.ts";
@@ -56,11 +56,7 @@ export type ControllerConfig = Readonly<z.output<typeof controllerConfigSchema>>
 
 /** Throws MetalbridgeError with the name of the invalid key. */
 export function parseControllerConfig(input: unknown): ControllerConfig {
-  const parsed = controllerConfigSchema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
-  throw new MetalbridgeError("ControllerConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+  return parseSettings(controllerConfigSchema, input, "ControllerConfigInvalid");
 }
 
 /** Unique to this process, because two controllers may run on one machine. */

@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import { parseSettings } from "../src/api/settings.ts";
 import { keyLimitsSchema } from "../src/gateway/key.ts";
 import { GATEWAY_HEALTH_PORT } from "../src/gateway/request-queues.ts";
 
@@ -135,11 +136,7 @@ export type GatewayConfig = Readonly<z.output<typeof gatewayConfigSchema>>;
 
 /** Throws MetalbridgeError that names the key. */
 export function parseGatewayConfig(input: unknown): GatewayConfig {
-  const parsed = gatewayConfigSchema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
-  throw new MetalbridgeError("GatewayConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+  return parseSettings(gatewayConfigSchema, input, "GatewayConfigInvalid");
 }
 
 /** Undefined without a file. Throws MetalbridgeError if it cannot be read or is empty. */

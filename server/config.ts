@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import { parseSettings } from "../src/api/settings.ts";
 import { scoreWeightsSchema } from "../src/capacity/score.ts";
 import { isLoopback } from "../src/http/loopback.ts";
 import { errorMessage } from "../src/util/error-message.ts";
@@ -130,11 +131,7 @@ export type ServerConfig = Readonly<z.output<typeof serverConfigSchema>>;
 
 /** Throws MetalbridgeError that names the key. */
 export function parseServerConfig(input: unknown): ServerConfig {
-  const parsed = serverConfigSchema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
-  throw new MetalbridgeError("ServerConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+  return parseSettings(serverConfigSchema, input, "ServerConfigInvalid");
 }
 
 const MIN_SECRET_BYTES = 32;

@@ -2,8 +2,8 @@
 import { homedir, hostname } from "node:os";
 import { isAbsolute } from "node:path";
 import { z } from "zod";
-import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { parseSettings } from "../../src/api/settings.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
 import { parseAddress } from "../engines/driver/http.ts";
 import { rootsUnder } from "../host/linux/roots.ts";
@@ -92,11 +92,7 @@ export type NodeConfig = Readonly<z.output<typeof nodeConfigSchema>>;
 
 /** Throws MetalbridgeError that names the key. */
 export function parseNodeConfig(input: unknown): NodeConfig {
-  const parsed = nodeConfigSchema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
-  throw new MetalbridgeError("NodeConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+  return parseSettings(nodeConfigSchema, input, "NodeConfigInvalid");
 }
 
 /** The name that kubelet gives the node of a host. */

@@ -65,7 +65,8 @@ export function watchTransport(ports: TransportPorts): { readonly whenRead: Prom
     kind: SECRETS,
     fieldSelector: `metadata.name=${SECRET_TRANSPORT}`,
     onChange: (_key, secret) => {
-      if (secret === undefined) return;
+      // The chart creates it empty, and the controller fills it with the first sealed service.
+      if (secret?.data?.["tls.crt"] === undefined) return;
       try {
         onKeyPair(readKeyPair(secret));
       } catch (error) {

@@ -1,8 +1,8 @@
 /** The relay's settings, validated once at start. */
 import { resolve } from "node:path";
 import { z } from "zod";
-import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { parseSettings } from "../../src/api/settings.ts";
 
 const RELAY_HEALTH_PORT = 9469;
 
@@ -52,9 +52,5 @@ export type RelayConfig = Readonly<z.output<typeof relayConfigSchema>>;
 
 /** Throws MetalbridgeError that names the key. */
 export function parseRelayConfig(input: unknown): RelayConfig {
-  const parsed = relayConfigSchema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
-  throw new MetalbridgeError("RelayConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+  return parseSettings(relayConfigSchema, input, "RelayConfigInvalid");
 }

@@ -184,16 +184,16 @@ export function purePatterns(): string[] {
  * needs more names the room that gives the lines; who makes a room lighter lowers its number.
  */
 export const BUDGETS: Readonly<Record<string, number>> = {
-  agent: 31_520,
+  agent: 31_500,
   cli: 20_740,
   controller: 27_100,
   fitness: 6_060,
-  gateway: 9_600,
+  gateway: 9_590,
   launchd: 3_280,
   local: 3_720,
   scripts: 15_270,
   server: 8_910,
-  src: 39_320,
+  src: 39_330,
   web: 18_470,
 };
 
